@@ -1,0 +1,1 @@
+"""The internal graph representation: types, symbolic dims, operations, graphs, builder, checker, printer."""

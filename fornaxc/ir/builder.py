@@ -1,0 +1,175 @@
+"""Builds graphs: infers types, folds what is known, and remembers the values of small integer tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fornaxc.ir.dims import Dim, DimExpr, symbol, symbols
+from fornaxc.ir.graph import Constant, Constraint, Graph, Node, Origin, Value
+from fornaxc.ir.ops import Dims, NotFoldable, Op, Reshape
+from fornaxc.ir.types import DType, TensorType, dtype_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FOLD_ELEMENTS = 4096  # larger results are left to the packing of weights, or to run time
+
+
+class GraphBuilder:
+    """Accumulates nodes of one graph or region.
+
+    `known(value)` is the content of a value where the program determines it: a numpy array, or an object array of dims for
+    arithmetic on shapes. Nodes whose operands are all known are folded as they are emitted.
+    """
+
+    def __init__(self, parent: GraphBuilder | None = None) -> None:
+        self.parent = parent
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.constants: dict[Value, Constant] = {}
+        self.constraints: list[Constraint] = parent.constraints if parent else []
+        self.origin = Origin()
+        self._known: dict[Value, Array] = {}
+        self._dims: dict[tuple[Dim, ...], Value] = {}
+        self._fresh: list[int] = parent._fresh if parent else [0]
+        self._taken: set[str] = parent._taken if parent else set()
+
+    def input(self, type: TensorType, name: str = "") -> Value:
+        value = Value(type, name)
+        self.inputs.append(value)
+        return value
+
+    def reserve(self, names: set[str]) -> None:
+        """Symbol names that `fresh_dim` must not return."""
+        self._taken |= names
+
+    def input_symbols(self) -> set[str]:
+        """The names of the dims that the top-level inputs bring."""
+        if self.parent is not None:
+            return self.parent.input_symbols()
+        return {name for v in self.inputs for d in v.type.shape for name in symbols(d)}
+
+    def fresh_dim(self, hint: str = "u") -> DimExpr:
+        """A new symbol, for a size that only the run time knows."""
+        while f"{hint}{self._fresh[0]}" in self._taken:
+            self._fresh[0] += 1
+        name = f"{hint}{self._fresh[0]}"
+        self._taken.add(name)
+        return symbol(name)
+
+    def require(self, left: Dim, relation: str, right: Dim, why: str) -> None:
+        """Record a condition on the input sizes, checked before each run."""
+        constraint = Constraint(left, relation, right, why)
+        if constraint not in self.constraints:
+            self.constraints.append(constraint)
+
+    def literal(self, array: Array, name: str = "") -> Value:
+        """A constant that is part of the program."""
+        array = np.asarray(array)
+        value = self._constant(TensorType(dtype_of(array.dtype), array.shape), lambda: array, True, name)
+        self._known[value] = array
+        return value
+
+    def weight(self, type: TensorType, load: Callable[[], Array], name: str = "") -> Value:
+        """A constant whose bytes stay outside the program."""
+        return self._constant(type, load, False, name)
+
+    def _constant(self, type: TensorType, load: Callable[[], Array], literal: bool, name: str) -> Value:
+        value = Value(type, name)
+        self.constants[value] = Constant(type, load, literal, name)
+        return value
+
+    def dims(self, values: Sequence[Dim]) -> Value:
+        """The i64 vector of these dims."""
+        key = tuple(values)
+        if key not in self._dims:
+            if all(isinstance(v, int) for v in key):
+                self._dims[key] = self.literal(np.array(key, np.int64).reshape(len(key)))
+            else:
+                value = Value(TensorType(DType.I64, (len(key),)))
+                self.nodes.append(Node(Dims(key), (), (value,), self.origin))
+                self._known[value] = _object_array(key, (len(key),))
+                self._dims[key] = value
+        return self._dims[key]
+
+    def known(self, value: Value) -> Array | None:
+        """What is known of the content of `value`; None where nothing is."""
+        found = self._known.get(value)
+        if found is None and self.parent is not None:
+            return self.parent.known(value)
+        return found
+
+    def emit(self, op: Op, *operands: Value, regions: tuple[Graph, ...] = (), name: str = "") -> Value:
+        """Apply an operation with one result."""
+        (result,) = self.emit_all(op, *operands, regions=regions, names=(name,))
+        return result
+
+    def emit_all(
+        self, op: Op, *operands: Value, regions: tuple[Graph, ...] = (), names: tuple[str, ...] = ()
+    ) -> tuple[Value, ...]:
+        """Apply an operation; `IrError` where the types do not fit. Folds where all operands are known."""
+        types = op.infer(*(v.type for v in operands))
+        folded = self._fold(op, operands, types)
+        if folded is not None:
+            return folded
+        labels = (*names, *("",) * (len(types) - len(names)))
+        results = tuple(Value(t, n) for t, n in zip(types, labels, strict=True))
+        self.nodes.append(Node(op, operands, results, self.origin, regions))
+        return results
+
+    def _fold(self, op: Op, operands: tuple[Value, ...], types: tuple[TensorType, ...]) -> tuple[Value, ...] | None:
+        if not operands or op.regions or not all(t.is_static for t in types):
+            return None
+        if any(int(str(t.elements)) > FOLD_ELEMENTS for t in types):
+            return None
+        arrays = [self.known(v) for v in operands]
+        if any(a is None for a in arrays):
+            return None
+        try:
+            results = op.evaluate(*(a for a in arrays if a is not None))
+        except NotFoldable:
+            return None
+        return tuple(self._folded(a, t) for a, t in zip(results, types, strict=True))
+
+    def _folded(self, array: Array, type: TensorType) -> Value:
+        if array.dtype != object:
+            return self.literal(array)
+        flat = array.reshape(-1).tolist()
+        if all(isinstance(v, int) for v in flat):
+            return self.literal(np.array(flat, type.dtype.numpy).reshape(array.shape))
+        value = self.dims(flat)
+        if type.dtype is not DType.I64:
+            from fornaxc.ir.ops import Cast
+
+            cast = Value(value.type.with_dtype(type.dtype))
+            self.nodes.append(Node(Cast(type.dtype), (value,), (cast,), self.origin))
+            value = cast
+        if array.ndim != 1:
+            shaped = Value(type)
+            self.nodes.append(Node(Reshape(type.shape), (value,), (shaped,), self.origin))
+            value = shaped
+        self._known[value] = _object_array(flat, array.shape)
+        return value
+
+    def finish(self, outputs: Sequence[Value], names: Sequence[str] = ()) -> Graph:
+        """The graph; nodes that nothing uses are left out."""
+        from fornaxc.passes.dead import drop_dead
+
+        constraints = () if self.parent else tuple(self.constraints)
+        graph = Graph(
+            tuple(self.inputs),
+            tuple(outputs),
+            tuple(self.nodes),
+            dict(self.constants),
+            tuple(names),
+            constraints,
+        )
+        return drop_dead(graph)
+
+
+def _object_array(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    array = np.empty(len(values), object)
+    array[:] = list(values)
+    return array.reshape(shape)

@@ -1,0 +1,67 @@
+"""Checks that a graph is well formed; run between all phases."""
+
+from __future__ import annotations
+
+from fornaxc.ir.dims import symbols
+from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import If, IrError, While
+from fornaxc.ir.types import DType, TensorType
+
+
+def check(graph: Graph) -> None:
+    """Raise `IrError`, naming the node, unless every value is defined once, before use, with the type inferred."""
+    if graph.output_names and len(graph.output_names) != len(graph.outputs):
+        raise IrError(f"{len(graph.outputs)} outputs have {len(graph.output_names)} names")
+    for names in (graph.input_names, graph.output_names):
+        if len(set(names)) != len(names):
+            raise IrError(f"a name appears twice in {list(names)}")
+    _check_body(graph, set())
+
+
+def _check_body(graph: Graph, outer: set[Value]) -> None:
+    defined = outer | set(graph.inputs) | set(graph.constants)
+    for value, constant in graph.constants.items():
+        if value.type != constant.type or not value.type.is_static:
+            raise IrError(f"the constant {constant.name!r} of type {constant.type} is held as {value.type}")
+    for node in graph.nodes:
+        try:
+            _check_node(node, defined)
+        except IrError as error:
+            raise IrError(f"{node.op} from {node.origin}: {error}") from None
+        defined.update(node.outputs)
+    for value in graph.outputs:
+        if value not in defined:
+            raise IrError(f"the output {value.name!r} is not defined")
+
+
+def _check_node(node: Node, defined: set[Value]) -> None:
+    for value in node.inputs:
+        if value not in defined:
+            raise IrError(f"the operand {value.name!r} of type {value.type} is used before it is defined")
+    if any(value in defined for value in node.outputs):
+        raise IrError("a result is defined twice")
+    types = node.op.infer(*(v.type for v in node.inputs))
+    if types != tuple(v.type for v in node.outputs):
+        raise IrError(f"results are {[str(v.type) for v in node.outputs]}, not {[str(t) for t in types]}")
+    if len(node.regions) != node.op.regions:
+        raise IrError(f"{len(node.regions)} regions where {node.op.regions} belong")
+    for region in node.regions:
+        _check_body(region, defined)
+    _check_regions(node)
+
+
+def _check_regions(node: Node) -> None:
+    carried = tuple(v.type for v in node.inputs)
+    wanted: tuple[tuple[tuple[TensorType, ...], tuple[TensorType, ...]], ...] = ()
+    if isinstance(node.op, If):
+        wanted = (((), node.op.types), ((), node.op.types))
+    elif isinstance(node.op, While):
+        wanted = ((carried, (TensorType(DType.BOOL, ()),)), (carried, carried))
+    for region, (takes, yields) in zip(node.regions, wanted, strict=True):
+        if tuple(v.type for v in region.inputs) != takes or tuple(v.type for v in region.outputs) != yields:
+            raise IrError("a region's inputs or outputs do not have the types of its node")
+
+
+def free_symbols(graph: Graph) -> set[str]:
+    """The names of the dims that the graph's inputs bring."""
+    return {name for v in graph.inputs for d in v.type.shape for name in symbols(d)}

@@ -1,0 +1,312 @@
+"""Symbolic dimensions: integers, or canonical polynomials over named sizes.
+
+A `Dim` is an `int` or a `DimExpr`. A `DimExpr` is a sum of products of atoms with integer coefficients; an
+atom is a `Symbol` (a size known only at run time, never negative) or a floor division, minimum or maximum of
+two dims. Arithmetic canonicalises, so two dims that are the same polynomial compare equal and print alike;
+an expression that reduces to a constant is an `int`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Union
+
+Dim = Union[int, "DimExpr"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Symbol:
+    """A named size, at least 0, known only at run time."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`floordiv`, `min` or `max` of two dims that does not simplify."""
+
+    fn: str
+    left: Dim
+    right: Dim
+
+    def __str__(self) -> str:
+        if self.fn == "floordiv":
+            return f"(({self.left})//({self.right}))"
+        return f"{self.fn}({self.left}, {self.right})"
+
+
+Atom = Symbol | Call
+Monomial = tuple[Atom, ...]  # sorted by printed form; () is the constant term
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class DimExpr:
+    """A canonical sum of products: `terms` maps each monomial to its non-zero coefficient, sorted."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, int | DimExpr):
+            return NotImplemented
+        total = dict(_terms(self))
+        for monomial, factor in _terms(other):
+            total[monomial] = total.get(monomial, 0) + factor
+        return _canonical(total)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return _canonical({m: -c for m, c in self.terms})
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + (-other)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return (-self) + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, int | DimExpr):
+            return NotImplemented
+        total: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in _terms(other):
+                monomial = tuple(sorted(left + right, key=str))
+                total[monomial] = total.get(monomial, 0) + a * b
+        return _canonical(total)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return _floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return _floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return self - other * _floordiv(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return other - self * _floordiv(other, self)
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, factor in self.terms:
+            product = "*".join(str(atom) for atom in monomial)
+            size = abs(factor)
+            term = product if product and size == 1 else f"{size}*{product}" if product else str(size)
+            sign = "-" if factor < 0 else "+"
+            text = f"{text} {sign} {term}" if text else (f"-{term}" if factor < 0 else term)
+        return text
+
+    __repr__ = __str__
+
+
+def symbol(name: str) -> DimExpr:
+    """The dim that is the named size `name` (a Python identifier)."""
+    if not name.isidentifier():
+        raise ValueError(f"a symbolic dim must be an identifier, not {name!r}")
+    return DimExpr((((Symbol(name),), 1),))
+
+
+def _atom(atom: Atom) -> DimExpr:
+    return DimExpr((((atom,), 1),))
+
+
+def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    return dim.terms if isinstance(dim, DimExpr) else (((), int(dim)),)
+
+
+def _canonical(total: Mapping[Monomial, int]) -> Dim:
+    kept = [(m, c) for m, c in total.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and kept[0][0] == ():
+        return kept[0][1]
+    kept.sort(key=lambda term: (term[0] == (), [str(atom) for atom in term[0]]))
+    return DimExpr(tuple(kept))
+
+
+def _divide_term(monomial: Monomial, factor: int, divisor: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
+    atoms, number = divisor
+    rest = list(monomial)
+    for atom in atoms:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return (tuple(rest), factor // number) if factor % number == 0 else None
+
+
+def _exact_quotient(top: Dim, bottom: Dim) -> Dim | None:
+    """Polynomial division without remainder, by leading terms; None where it does not divide."""
+    quotient: Dim = 0
+    rest = top
+    lead = _terms(bottom)[0]
+    for _ in range(64):
+        if rest == 0:
+            return quotient
+        for monomial, factor in _terms(rest):
+            term = _divide_term(monomial, factor, lead)
+            if term is not None:
+                break
+        else:
+            return None
+        part = _canonical({term[0]: term[1]})
+        quotient = quotient + part
+        rest = rest - part * bottom
+    return None
+
+
+def _floordiv(top: Dim, bottom: Dim) -> Dim:
+    if bottom == 0:
+        raise ZeroDivisionError("a symbolic dim was divided by zero")
+    if isinstance(top, int) and isinstance(bottom, int):
+        return top // bottom
+    exact = _exact_quotient(top, bottom)
+    if exact is not None:
+        return exact
+    if isinstance(bottom, int):
+        # floor((q*b + r) / b) = q + floor(r / b)
+        whole: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, factor in _terms(top):
+            quotient = factor // bottom if monomial == () or factor % bottom == 0 else 0
+            if quotient:
+                whole[monomial] = quotient
+            if factor - quotient * bottom:
+                rest[monomial] = factor - quotient * bottom
+        remainder = _canonical(rest)
+        if isinstance(remainder, int):
+            return _canonical(whole) + remainder // bottom
+        return _atom(Call("floordiv", remainder, bottom)) + _canonical(whole)
+    return _atom(Call("floordiv", top, bottom))
+
+
+def is_nonnegative(dim: Dim) -> bool:
+    """True where `dim` >= 0 follows from every symbol being >= 0 (False where that is not known)."""
+    if isinstance(dim, int):
+        return dim >= 0
+    return all(c >= 0 and all(_atom_nonnegative(a) for a in m) for m, c in dim.terms)
+
+
+def _atom_nonnegative(atom: Atom) -> bool:
+    if isinstance(atom, Symbol):
+        return True
+    both = is_nonnegative(atom.left), is_nonnegative(atom.right)
+    return any(both) if atom.fn == "max" else all(both)
+
+
+def dim_min(left: Dim, right: Dim) -> Dim:
+    """The smaller of two dims."""
+    if isinstance(left, int) and isinstance(right, int):
+        return min(left, right)
+    if is_nonnegative(right - left):
+        return left
+    if is_nonnegative(left - right):
+        return right
+    return _atom(Call("min", *sorted((left, right), key=str)))
+
+
+def dim_max(left: Dim, right: Dim) -> Dim:
+    """The larger of two dims."""
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    if is_nonnegative(left - right):
+        return left
+    if is_nonnegative(right - left):
+        return right
+    return _atom(Call("max", *sorted((left, right), key=str)))
+
+
+def ceildiv(top: Dim, bottom: Dim) -> Dim:
+    """Division rounding up."""
+    return -((-top) // bottom)
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The product of dims (1 for none): the element count of a shape."""
+    return reduce(mul, dims, 1)
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """`dim` with each symbol named in `values` replaced."""
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, factor in dim.terms:
+        term: Dim = factor
+        for atom in monomial:
+            term = term * _substitute_atom(atom, values)
+        total = total + term
+    return total
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+    if isinstance(atom, Symbol):
+        return values.get(atom.name, _atom(atom))
+    left, right = substitute(atom.left, values), substitute(atom.right, values)
+    if atom.fn == "floordiv":
+        return left // right
+    return dim_min(left, right) if atom.fn == "min" else dim_max(left, right)
+
+
+def symbols(dim: Dim) -> set[str]:
+    """The names of the symbols in `dim`."""
+    if isinstance(dim, int):
+        return set()
+    names: set[str] = set()
+    for monomial, _ in dim.terms:
+        for atom in monomial:
+            names |= {atom.name} if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
+    return names
+
+
+def single_symbol(dim: Dim) -> str | None:
+    """The name, where `dim` is exactly one symbol."""
+    if isinstance(dim, DimExpr) and len(dim.terms) == 1:
+        monomial, factor = dim.terms[0]
+        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            return monomial[0].name
+    return None
+
+
+def parse_dim(text: str) -> Dim:
+    """The inverse of `str`: parse an expression of names, ints, + - * // min max. ValueError where it is not one."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"not a dim expression: {text!r}") from error
+    return _from_ast(tree, text)
+
+
+def _from_ast(node: ast.expr, text: str) -> Dim:
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_from_ast(operand, text)
+        case ast.BinOp(left=left, op=operator, right=right):
+            a, b = _from_ast(left, text), _from_ast(right, text)
+            match operator:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.FloorDiv():
+                    return a // b
+                case ast.Mod():
+                    return a % b
+        case ast.Call(func=ast.Name(id="min" | "max" as fn), args=[left, right]):
+            chosen = dim_min if fn == "min" else dim_max
+            return chosen(_from_ast(left, text), _from_ast(right, text))
+    raise ValueError(f"not a dim expression: {text!r}")

@@ -1,0 +1,123 @@
+"""Runs a graph with numpy, one operation at a time: slow, and independent of MAX and of onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from fornaxc.ir.dims import Dim, DimExpr, single_symbol, substitute
+from fornaxc.ir.graph import Array, Graph, Node, Value
+from fornaxc.ir.ops import (
+    DynamicBroadcast,
+    DynamicRange,
+    DynamicReshape,
+    If,
+    IrError,
+    NonZero,
+    Op,
+    Rebind,
+    StridedSlice,
+    TopK,
+    While,
+)
+from fornaxc.ir.types import TensorType
+
+
+def bind_dims(types: Sequence[TensorType], shapes: Sequence[tuple[int, ...]]) -> dict[str, Dim]:
+    """The size of every symbol of `types`, read off concrete shapes. `IrError` where they contradict."""
+    sizes: dict[str, Dim] = {}
+    pairs = []
+    for type, shape in zip(types, shapes, strict=True):
+        if type.rank != len(shape):
+            raise IrError(f"a tensor of shape {list(shape)} was given where {type} belongs")
+        pairs += list(zip(type.shape, shape, strict=True))
+    for dim, size in pairs:
+        name = single_symbol(dim)
+        if name is not None and sizes.setdefault(name, size) != size:
+            raise IrError(f"the dim {name} is both {sizes[name]} and {size}")
+    for dim, size in pairs:
+        if substitute(dim, sizes) != size:
+            raise IrError(f"the dim {dim} is {substitute(dim, sizes)}, not {size}")
+    return sizes
+
+
+def run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of `graph`. Raises `NotFoldable` where an operation has no numpy definition."""
+    sizes = bind_dims([v.type for v in graph.inputs], [a.shape for a in inputs])
+    for constraint in graph.constraints:
+        left, right = substitute(constraint.left, sizes), substitute(constraint.right, sizes)
+        if (constraint.relation == "==" and left != right) or (
+            constraint.relation == ">=" and int(str(left)) < int(str(right))
+        ):
+            raise IrError(f"the sizes break {constraint}: {constraint.why}")
+    return _body(graph, inputs, {}, sizes)
+
+
+def _body(graph: Graph, inputs: Sequence[Array], outer: Mapping[Value, Array], sizes: dict[str, Dim]) -> list[Array]:
+    values: dict[Value, Array] = {**outer, **dict(zip(graph.inputs, inputs, strict=True))}
+    values.update((v, c.load()) for v, c in graph.constants.items())
+    for node in graph.nodes:
+        results = _node(node, [values[v] for v in node.inputs], values, sizes)
+        for value, array in zip(node.outputs, results, strict=True):
+            _learn(value.type, array, sizes, node)
+            values[value] = array
+    return [values[v] for v in graph.outputs]
+
+
+def _learn(type: TensorType, array: Array, sizes: dict[str, Dim], node: Node) -> None:
+    """Bind the symbols that a result brings, and check the rest of its type."""
+    for dim, size in zip(type.shape, array.shape, strict=True):
+        name = single_symbol(dim)
+        if name is not None:
+            sizes.setdefault(name, size)
+        if substitute(dim, sizes) != size:
+            raise IrError(f"{node.op} from {node.origin} gave {array.shape} where {type} belongs")
+    if array.dtype != type.dtype.numpy:
+        raise IrError(f"{node.op} from {node.origin} gave {array.dtype} where {type} belongs")
+
+
+def _node(node: Node, arrays: list[Array], values: Mapping[Value, Array], sizes: dict[str, Dim]) -> Sequence[Array]:
+    op = node.op
+    if isinstance(op, If):
+        return _body(node.regions[0 if arrays[0] else 1], [], values, sizes)
+    if isinstance(op, While):
+        while _body(node.regions[0], arrays, values, sizes)[0]:
+            arrays = _body(node.regions[1], arrays, values, sizes)
+        return arrays
+    if isinstance(op, DynamicReshape):
+        return (arrays[0].reshape(arrays[1]),)
+    if isinstance(op, DynamicBroadcast):
+        return (np.broadcast_to(arrays[0], np.broadcast_shapes(arrays[0].shape, tuple(arrays[1]))),)
+    if isinstance(op, StridedSlice):
+        return (_strided(*arrays),)
+    if isinstance(op, Rebind):
+        return (arrays[0],)
+    if isinstance(op, DynamicRange | NonZero):
+        return op.evaluate(*arrays)
+    if isinstance(op, TopK) and isinstance(op.k, DimExpr):
+        op = replace(op, k=substitute(op.k, sizes))
+    return _concrete(op, sizes).evaluate(*arrays)
+
+
+def _concrete(op: Op, sizes: Mapping[str, Dim]) -> Op:
+    """The operation with the dims in its fields replaced by sizes."""
+    changed: dict[str, Any] = {}
+    for field in fields(op):
+        value = getattr(op, field.name)
+        if isinstance(value, tuple) and any(isinstance(v, DimExpr) for v in value):
+            changed[field.name] = tuple(substitute(v, sizes) for v in value)
+    return replace(op, **changed) if changed else op
+
+
+def _strided(x: Array, starts: Array, ends: Array, steps: Array) -> Array:
+    """ONNX Slice-13 over every axis."""
+    cuts = []
+    for size, start, end, step in zip(x.shape, starts.tolist(), ends.tolist(), steps.tolist(), strict=True):
+        first = min(max(start + size if start < 0 else start, 0), size if step > 0 else size - 1)
+        last = end + size if end < 0 else end
+        last = min(max(last, 0 if step > 0 else -1), size)
+        cuts.append(slice(first, last if last >= 0 else None, step))
+    return x[tuple(cuts)]

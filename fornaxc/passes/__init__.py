@@ -1,0 +1,1 @@
+"""Graph to Graph, each a file; `pipeline.py` orders them."""

@@ -1,0 +1,1 @@
+"""Readers of model formats: each turns a file into the internal graph."""

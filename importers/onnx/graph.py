@@ -1,0 +1,179 @@
+"""Imports one ONNX graph (the model's, or the body of control flow) node by node into a builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
+from fornaxc.importers.onnx.registry import handled_versions, handler_for
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.graph import Array, Graph, Origin, Value
+from fornaxc.ir.ops import IrError
+from fornaxc.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from fornaxc.importers.onnx.structure import RawGraph, RawNode
+    from fornaxc.importers.onnx.tensors import TensorSource
+
+LITERAL_ELEMENTS = 64  # integer and bool constants up to this size are part of the program
+
+
+class Findings:
+    """What was refused and what was invalid, over the whole model."""
+
+    def __init__(self) -> None:
+        self.refused: list[dict[str, Any]] = []
+        self.invalid: list[dict[str, Any]] = []
+
+    def add(self, kind: str, node: RawNode, reason: str) -> None:
+        entry = {
+            "node": node.name,
+            "op": node.op_type,
+            "domain": node.domain or "ai.onnx",
+            "opset": node.opset,
+            "reason": reason,
+        }
+        (self.refused if kind == "refused" else self.invalid).append(entry)
+
+
+class GraphImporter:
+    """Turns the nodes of one `RawGraph` into IR; bodies of control flow have an importer of their own."""
+
+    def __init__(
+        self, builder: GraphBuilder, raw: RawGraph, findings: Findings, parent: GraphImporter | None = None
+    ) -> None:
+        self.b = builder
+        self.raw = raw
+        self.findings = findings
+        self.parent = parent
+        self.values: dict[str, Value] = {}
+        self.broken: set[str] = set()  # results of nodes that were refused
+        self._weights: dict[Value, TensorSource] = {}
+
+    # --- names
+
+    def lookup(self, name: str) -> Value | None:
+        """The value of a name in this graph or around it; None where the node that makes it was refused."""
+        if name in self.values:
+            return self.values[name]
+        if name in self.broken:
+            return None
+        if name in self.raw.initializers:
+            self.values[name] = self._initializer(name, self.raw.initializers[name])
+            return self.values[name]
+        return self.parent.lookup(name) if self.parent is not None else None
+
+    def weight_content(self, value: Value) -> Array | None:
+        """The bytes of a weight, None where the value is not one."""
+        if value in self._weights:
+            return self._weights[value].load()
+        return self.parent.weight_content(value) if self.parent is not None else None
+
+    def _initializer(self, name: str, source: TensorSource) -> Value:
+        dtype = source.dtype
+        if dtype.kind in "iub" and dtype.itemsize >= 4 and source.size <= LITERAL_ELEMENTS:
+            return self.b.literal(source.load(), name)
+        if dtype == np.bool_ and source.size <= LITERAL_ELEMENTS:
+            return self.b.literal(source.load(), name)
+        return self.weight(name, source)
+
+    def weight(self, name: str, source: TensorSource) -> Value:
+        """A constant that stays outside the program."""
+        from fornaxc.ir.types import dtype_of
+
+        try:
+            dtype = dtype_of(source.dtype)
+        except KeyError:
+            raise Refused(f"the constant {name!r} holds {source.dtype}, which is not a supported type") from None
+        value = self.b.weight(TensorType(dtype, tuple(source.shape)), source.load, name)
+        self._weights[value] = source
+        return value
+
+    # --- nodes
+
+    def run(self) -> None:
+        """Import every node; refusals and violations are collected, and what depends on them is left out."""
+        for node in self.raw.nodes:
+            if any(self._is_broken(name) for name in node.inputs if name):
+                self.broken.update(name for name in node.outputs if name)
+                continue
+            try:
+                self._node(node)
+            except Refused as refusal:
+                self._fail("refused", node, str(refusal))
+            except (Invalid, IrError) as problem:
+                self._fail("invalid", node, str(problem))
+
+    def _is_broken(self, name: str) -> bool:
+        if name in self.values or name in self.raw.initializers:
+            return False
+        return name in self.broken or (self.parent is not None and self.parent._is_broken(name))
+
+    def _fail(self, kind: str, node: RawNode, reason: str) -> None:
+        self.findings.add(kind, node, reason)
+        self.broken.update(name for name in node.outputs if name)
+
+    def _node(self, node: RawNode) -> None:
+        handler = None if node.since_version is None else handler_for(node.domain, node.op_type, node.since_version)
+        if handler is None:
+            raise Refused(self._no_handler(node))
+        self.b.origin = Origin(node.name, node.op_type, node.opset)
+        context = NodeContext(self, node, tuple(self.lookup(name) if name else None for name in node.inputs))
+        result = handler(context)
+        results = (result,) if isinstance(result, Value) else tuple(result)
+        unread = context.unread()
+        if unread:
+            raise Refused(f"the attribute {', '.join(unread)} is not supported")
+        for name, value in zip(node.outputs, results, strict=False):
+            if name:
+                self.values[name] = value
+        missing = [name for name in node.outputs[len(results) :] if name]
+        if missing:
+            raise Refused(f"the output {', '.join(missing)} is not supported")
+
+    def _no_handler(self, node: RawNode) -> str:
+        if node.since_version is None:
+            return "no such operator is known in this domain and opset"
+        versions = handled_versions(node.domain, node.op_type)
+        if versions:
+            return f"version {node.since_version} is not supported (only {', '.join(map(str, versions))})"
+        return "the operator is not supported"
+
+    # --- bodies
+
+    def subgraph(self, node: RawNode, attribute: str) -> RawGraph:
+        return node.subgraph(attribute)
+
+    def region(self, raw: RawGraph, types: Sequence[TensorType]) -> RegionImporter:
+        """An importer of a control-flow body whose inputs have these types; call `run` and `finish` on it."""
+        return RegionImporter(self, raw, types)
+
+
+class RegionImporter(GraphImporter):
+    """Imports the body of If, Loop or Scan, which may use names of the graphs around it."""
+
+    def __init__(self, outer: GraphImporter, raw: RawGraph, types: Sequence[TensorType]) -> None:
+        super().__init__(GraphBuilder(outer.b), raw, outer.findings, outer)
+        self.b.origin = outer.b.origin
+        for info, type in zip(raw.inputs, types, strict=True):
+            self.values[info.name] = self.b.input(type)
+
+    def results(self) -> list[Value]:
+        """The body's outputs after `run`; `Refused` where one depends on a refused node."""
+        found = [self.lookup(info.name) for info in self.raw.outputs]
+        if any(v is None for v in found):
+            raise Refused("its body holds a node that is not supported")
+        return [v for v in found if v is not None]
+
+    def finish(self, outputs: Sequence[Value]) -> Graph:
+        return self.b.finish(outputs)
+
+
+def input_type(dtype: DType, dims: Sequence[Any], pins: Mapping[str, int]) -> TensorType:
+    """A tensor type with the dims that `pins` names replaced."""
+    from fornaxc.ir.dims import substitute
+
+    return TensorType(dtype, tuple(substitute(d, pins) for d in dims))
