@@ -1,0 +1,248 @@
+"""The `.fxa` file: one artifact as an OCI image layout in an uncompressed zip, laid out so that it can be mapped in place.
+
+Every member's bytes begin at a multiple of 64, those of weights at a multiple of 4096. The same artifact gives the same
+bytes. Any zip tool opens it, and unpacked it is a folder that OCI tools read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from fornaxc.cache.archive_write import ALIGNMENT, WEIGHTS_ALIGNMENT, member_name, write_archive
+from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
+from fornaxc.cache.digests import DigestMemory, Identity
+from fornaxc.cache.files import CHUNK, cache_error, discard
+from fornaxc.cache.media import MANIFEST
+from fornaxc.cache.store import Store
+from fornaxc.errors import ArtifactError
+
+__all__ = ["ALIGNMENT", "WEIGHTS_ALIGNMENT", "Archive", "import_archive", "read_archive", "write_archive"]
+
+_VERIFIED: Final = "verified"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
+_LARGEST_DOCUMENT: Final = 64 << 20
+_BAD_ZIP: Final = (
+    zipfile.BadZipFile,
+    struct.error,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    NotImplementedError,
+    EOFError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A readable `.fxa` file. Its manifest is verified; its blobs are when they are read, or all of them by `verify`."""
+
+    path: Path
+    descriptor: Descriptor
+    raw_manifest: bytes
+    places: dict[str, tuple[Descriptor, int]]
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, as parsed JSON."""
+        return parse_manifest(self.raw_manifest)
+
+    def locate(self, digest: str) -> tuple[Path, int, int]:
+        """The file, offset and size in bytes of a blob, for mapping it in place. Raises ArtifactError if it is not here."""
+        blob, offset = self._place(digest)
+        return self.path, offset, blob.size
+
+    def read(self, digest: str) -> bytes:
+        """The verified bytes of a blob. Raises ArtifactError."""
+        blob, offset = self._place(digest)
+        with _open(self.path) as file:
+            data = b"".join(_pieces(self.path, file, offset, blob.size))
+        if "sha256:" + hashlib.sha256(data).hexdigest() != digest:
+            raise self._damaged(blob)
+        return data
+
+    def extract(self, digest: str, destination: Path) -> None:
+        """Copy a blob to the file `destination`, which is removed again if its bytes are not the right ones.
+
+        Raises ArtifactError, and CacheError if `destination` cannot be written.
+        """
+        blob, offset = self._place(digest)
+        fingerprint = hashlib.sha256()
+        try:
+            with _open(self.path) as file, destination.open("wb") as out:
+                for piece in _pieces(self.path, file, offset, blob.size):
+                    fingerprint.update(piece)
+                    out.write(piece)
+        except OSError as error:
+            discard(destination)
+            raise cache_error(error, destination) from error
+        except ArtifactError:
+            discard(destination)
+            raise
+        if "sha256:" + fingerprint.hexdigest() != digest:
+            discard(destination)
+            raise self._damaged(blob)
+
+    def verify(self, digests: DigestMemory | None = None) -> None:
+        """Prove every byte of every blob against its digest; raises ArtifactError.
+
+        With `digests`, a file that was proven before and has not changed since is not read again.
+        """
+        if digests is not None and digests.recall(self.path, _VERIFIED) == self.descriptor.digest:
+            return
+        with _open(self.path) as file:
+            before = Identity.of(os.fstat(file.fileno()))
+            for blob, offset in self.places.values():
+                fingerprint = hashlib.sha256()
+                for piece in _pieces(self.path, file, offset, blob.size):
+                    fingerprint.update(piece)
+                if "sha256:" + fingerprint.hexdigest() != blob.digest:
+                    raise self._damaged(blob)
+            unchanged = Identity.of(os.fstat(file.fileno())) == before
+        if digests is not None and unchanged:
+            digests.remember(self.path, _VERIFIED, self.descriptor.digest, before)
+
+    def _place(self, digest: str) -> tuple[Descriptor, int]:
+        if digest not in self.places:
+            raise ArtifactError(f"{self.path} holds no blob {digest}", code="FX452")
+        return self.places[digest]
+
+    def _damaged(self, blob: Descriptor) -> ArtifactError:
+        return _bad(self.path, f"is damaged: the bytes of its {blob.media_type} are not those of {blob.digest}")
+
+
+def read_archive(path: Path) -> Archive:
+    """Open a `.fxa` file and verify its manifest. Raises ArtifactError, saying why, for whatever is not one."""
+    with _open(path) as file:
+        members = _members(path, file)
+        described = _manifest_descriptor(path, _document(path, file, members, "index.json"))
+        raw = _document(path, file, members, member_name(described.digest))
+        if "sha256:" + hashlib.sha256(raw).hexdigest() != described.digest:
+            raise _bad(path, "is damaged: its manifest does not have the digest that its index gives")
+        try:
+            blobs = blobs_of(parse_manifest(raw))
+        except ArtifactError as error:
+            raise _bad(path, f"cannot be used: {error.message}") from error
+        places = {}
+        for blob in blobs:
+            offset, size = members.get(member_name(blob.digest), (0, -1))
+            if size != blob.size:
+                raise _bad(
+                    path, f"is damaged: its {blob.media_type} {'is missing' if size < 0 else 'has the wrong size'}"
+                )
+            places[blob.digest] = (blob, offset)
+    return Archive(path, described, raw, places)
+
+
+def import_archive(store: Store, path: Path) -> Descriptor:
+    """Put every blob of a `.fxa` file into the store, verified, its manifest last; returns the manifest's descriptor.
+
+    Raises ArtifactError, and CacheError where the store cannot be written.
+    """
+    archive = read_archive(path)
+    archive.verify()
+    with _open(path) as file:
+        for blob, offset in archive.places.values():
+            if store.put_file(_Stream(_pieces(path, file, offset, blob.size)), blob.media_type) != blob:
+                raise _bad(path, "changed while it was read")
+    return store.put_bytes(archive.raw_manifest, MANIFEST)
+
+
+class _Stream:
+    """Pieces as a stream; each `read` gives the next one, whatever size is asked for."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, size: int = -1, /) -> bytes:
+        return next(self._pieces, b"")
+
+
+def _members(path: Path, file: BinaryIO) -> dict[str, tuple[int, int]]:
+    """Offset and size of the bytes of each member, by name."""
+    whole = os.fstat(file.fileno()).st_size
+    if whole == 0:
+        raise _bad(path, "is empty")
+    magic = file.read(4)
+    try:
+        with zipfile.ZipFile(file) as opened:
+            infos = opened.infolist()
+    except _BAD_ZIP as error:
+        if magic == _ZIP_MAGIC:
+            raise _bad(path, "is cut short or damaged: it has no readable list of contents at its end") from error
+        raise _bad(path, "is not a fornaxc artifact (a .fxa file)") from error
+    members: dict[str, tuple[int, int]] = {}
+    for info in infos:
+        header = os.pread(file.fileno(), 30, info.header_offset) if 0 <= info.header_offset < whole else b""
+        if len(header) < 30 or header[:4] != _ZIP_MAGIC:
+            raise _bad(path, f"is damaged at the beginning of {info.filename!r}")
+        name_length, extra_length = struct.unpack_from("<HH", header, 26)
+        offset = info.header_offset + 30 + name_length + extra_length
+        if info.filename in members or offset + info.file_size > whole:
+            raise _bad(path, f"is damaged: {info.filename!r} is there twice, or reaches past the end of the file")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.compress_size != info.file_size:
+            raise _bad(path, f"is not a fornaxc artifact: {info.filename!r} in it is compressed or encrypted")
+        members[info.filename] = offset, info.file_size
+    if "oci-layout" not in members or "index.json" not in members:
+        raise _bad(path, "is a zip file, but not a fornaxc artifact: it has no OCI image layout in it")
+    return members
+
+
+def _document(path: Path, file: BinaryIO, members: dict[str, tuple[int, int]], name: str) -> bytes:
+    offset, size = members.get(name, (0, -1))
+    if not 0 <= size <= _LARGEST_DOCUMENT:
+        raise _bad(path, f"is damaged: {name} in it is {'missing' if size < 0 else 'too large'}")
+    return b"".join(_pieces(path, file, offset, size))
+
+
+def _manifest_descriptor(path: Path, index: bytes) -> Descriptor:
+    try:
+        manifests = json.loads(index)["manifests"]
+        count = len(manifests)
+        descriptor = Descriptor.from_json(manifests[0]) if count == 1 else None
+    except (ValueError, TypeError, KeyError, RecursionError, ArtifactError) as error:
+        raise _bad(path, "is damaged: its index.json is not an OCI image index") from error
+    if descriptor is None:
+        raise _bad(path, f"holds {count} artifacts, not one")
+    if descriptor.media_type != MANIFEST:
+        raise _bad(path, f"is not a fornaxc artifact: its index names a {descriptor.media_type}")
+    return descriptor
+
+
+def _pieces(path: Path, file: BinaryIO, offset: int, size: int) -> Iterator[bytes]:
+    """The `size` bytes from `offset` on; raises ArtifactError where they end early or cannot be read."""
+    at, end = offset, offset + size
+    while at < end:
+        try:
+            piece = os.pread(file.fileno(), min(CHUNK, end - at), at)
+        except OSError as error:
+            raise _bad(path, f"cannot be read: {error.strerror or error}") from error
+        if not piece:
+            raise _bad(path, "is cut short")
+        at += len(piece)
+        yield piece
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        if path.is_dir():
+            raise _bad(path, "is a folder, not an artifact")
+        if path.exists() and not path.is_file():
+            raise _bad(path, "is not an ordinary file")
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise _bad(path, "does not exist", hint="check the name; `fornaxc compile -o FILE.fxa` makes one") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise _bad(path, f"cannot be read: {reason}") from error
+
+
+def _bad(path: Path, what: str, *, hint: str = "") -> ArtifactError:
+    hint = hint or "copy the file again from where it was made, or compile the model again"
+    return ArtifactError(f"{path} {what}", code="FX452", hint=hint, details=[{"path": str(path), "problem": what}])
