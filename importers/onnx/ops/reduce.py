@@ -1,0 +1,143 @@
+"""The Reduce family, ArgMax and ArgMin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import product
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import ArgReduce, Binary
+from fornaxc.ir.types import DType
+
+Axes = tuple[int, ...]
+Over = Callable[[GraphBuilder, Value, Axes], Value]
+
+
+def _plain(fn: str) -> Over:
+    return lambda b, x, axes: c.reduce(b, fn, x, axes)
+
+
+def _mean(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    """Integers: the sum over the count, towards zero."""
+    if x.type.dtype.is_float:
+        return c.reduce(b, "mean", x, axes)
+    total = c.reduce(b, "sum", x, axes)
+    count = c.cast(b, c.reshape(b, b.dims((product([x.type.shape[a] for a in axes]),)), ()), x.type.dtype)
+    return c.binary(b, "div", total, count)
+
+
+def _l1(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    return c.reduce(b, "sum", c.unary(b, "abs", x) if x.type.dtype.is_signed else x, axes)
+
+
+def _sum_square(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    return c.reduce(b, "sum", b.emit(Binary("mul"), x, x), axes)
+
+
+def _in_float(b: GraphBuilder, x: Value, over: Callable[[Value], Value]) -> Value:
+    """`over` computed in floating point; integers go through f64 and back."""
+    if x.type.dtype.is_float:
+        return over(x)
+    return c.cast(b, over(c.cast(b, x, DType.F64)), x.type.dtype)
+
+
+def _l2(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    return _in_float(b, x, lambda v: c.unary(b, "sqrt", _sum_square(b, v, axes)))
+
+
+def _log_sum(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    return _in_float(b, x, lambda v: c.unary(b, "log", c.reduce(b, "sum", v, axes)))
+
+
+def log_sum_exp(b: GraphBuilder, x: Value, axes: Axes) -> Value:
+    """log(sum(exp(x))), shifted by the maximum where that is finite."""
+
+    def stable(v: Value) -> Value:
+        top = c.reduce(b, "max", v, axes)
+        wild = c.compare(b, "eq", c.unary(b, "abs", top), c.scalar(b, float("inf"), v.type.dtype))
+        shift = c.select(b, wild, c.scalar(b, 0, v.type.dtype), top)
+        total = c.reduce(b, "sum", c.unary(b, "exp", c.binary(b, "sub", v, shift)), axes)
+        return c.binary(b, "add", c.unary(b, "log", total), shift)
+
+    return _in_float(b, x, stable)
+
+
+def drop_axes(b: GraphBuilder, x: Value, axes: Sequence[int]) -> Value:
+    """`x` without axes that have size 1."""
+    return c.reshape(b, x, [d for i, d in enumerate(x.type.shape) if i not in axes])
+
+
+def _finish(ctx: NodeContext, x: Value, axes: Axes, over: Over) -> Value:
+    keep = ctx.int("keepdims", 1)
+    dtype = x.type.dtype
+    if dtype is DType.BOOL:
+        ctx.refuse_unless(over in (_MAX, _MIN), "a reduction of bool other than max and min")
+    result = over(ctx.b, x, axes)
+    return result if keep else drop_axes(ctx.b, result, axes)
+
+
+def _axes_attribute(over: Over) -> Callable[[NodeContext], Value]:
+    """No axes, or an empty list of them: all axes."""
+
+    def handler(ctx: NodeContext) -> Value:
+        x = ctx.input(0)
+        given = ctx.ints("axes", ())
+        return _finish(ctx, x, ctx.axes(given, x.type.rank) or tuple(range(x.type.rank)), over)
+
+    return handler
+
+
+def _axes_input(over: Over) -> Callable[[NodeContext], Value]:
+    """No axes, or an empty list: all axes, or with noop_with_empty_axes none (the elementwise part still applies)."""
+
+    def handler(ctx: NodeContext) -> Value:
+        x = ctx.input(0)
+        noop = ctx.int("noop_with_empty_axes", 0)
+        given: tuple[int, ...] = ()
+        if ctx.optional(1) is not None:
+            given = tuple(int(v) for v in ctx.constant(1, "the axes").reshape(-1))
+        axes = ctx.axes(given, x.type.rank)
+        if not axes and not noop:
+            axes = tuple(range(x.type.rank))
+        return _finish(ctx, x, axes, over)
+
+    return handler
+
+
+_MAX, _MIN = _plain("max"), _plain("min")
+
+for _name, _over, _attribute, _input in (
+    ("ReduceSum", _plain("sum"), (1, 11), (13,)),
+    ("ReduceMean", _mean, (1, 11, 13), (18,)),
+    ("ReduceMax", _MAX, (1, 11, 12, 13), (18, 20)),
+    ("ReduceMin", _MIN, (1, 11, 12, 13), (18, 20)),
+    ("ReduceProd", _plain("prod"), (1, 11, 13), (18,)),
+    ("ReduceL1", _l1, (1, 11, 13), (18,)),
+    ("ReduceL2", _l2, (1, 11, 13), (18,)),
+    ("ReduceLogSum", _log_sum, (1, 11, 13), (18, 28)),
+    ("ReduceLogSumExp", log_sum_exp, (1, 11, 13), (18, 28)),
+    ("ReduceSumSquare", _sum_square, (1, 11, 13), (18,)),
+):
+    onnx_op(_name, *_attribute)(_axes_attribute(_over))
+    onnx_op(_name, *_input)(_axes_input(_over))
+
+
+def _arg(fn: str, selects_last: bool) -> Callable[[NodeContext], Value]:
+    def handler(ctx: NodeContext) -> Value:
+        x = ctx.input(0)
+        axis = ctx.axis(ctx.int("axis", 0), x.type.rank)
+        keep = ctx.int("keepdims", 1)
+        last = bool(ctx.int("select_last_index", 0)) if selects_last else False
+        result = ctx.b.emit(ArgReduce(fn, axis, last), x)
+        return result if keep else drop_axes(ctx.b, result, (axis,))
+
+    return handler
+
+
+for _name, _fn in (("ArgMax", "max"), ("ArgMin", "min")):
+    onnx_op(_name, 1, 11)(_arg(_fn, selects_last=False))
+    onnx_op(_name, 12, 13)(_arg(_fn, selects_last=True))
