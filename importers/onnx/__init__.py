@@ -1,0 +1,1 @@
+"""Reads ONNX model files."""
