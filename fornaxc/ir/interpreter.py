@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fornaxc.ir.binding import bind_dims, check_constraints
 from fornaxc.ir.dims import Dim, DimExpr, single_symbol, substitute
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.ops import (
@@ -26,33 +27,10 @@ from fornaxc.ir.ops import (
 from fornaxc.ir.types import TensorType
 
 
-def bind_dims(types: Sequence[TensorType], shapes: Sequence[tuple[int, ...]]) -> dict[str, Dim]:
-    """The size of every symbol of `types`, read off concrete shapes. `IrError` where they contradict."""
-    sizes: dict[str, Dim] = {}
-    pairs = []
-    for type, shape in zip(types, shapes, strict=True):
-        if type.rank != len(shape):
-            raise IrError(f"a tensor of shape {list(shape)} was given where {type} belongs")
-        pairs += list(zip(type.shape, shape, strict=True))
-    for dim, size in pairs:
-        name = single_symbol(dim)
-        if name is not None and sizes.setdefault(name, size) != size:
-            raise IrError(f"the dim {name} is both {sizes[name]} and {size}")
-    for dim, size in pairs:
-        if substitute(dim, sizes) != size:
-            raise IrError(f"the dim {dim} is {substitute(dim, sizes)}, not {size}")
-    return sizes
-
-
 def run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of `graph`. Raises `NotFoldable` where an operation has no numpy definition."""
-    sizes = bind_dims([v.type for v in graph.inputs], [a.shape for a in inputs])
-    for constraint in graph.constraints:
-        left, right = substitute(constraint.left, sizes), substitute(constraint.right, sizes)
-        if (constraint.relation == "==" and left != right) or (
-            constraint.relation == ">=" and int(str(left)) < int(str(right))
-        ):
-            raise IrError(f"the sizes break {constraint}: {constraint.why}")
+    """The outputs of `graph`. Raises `ShapeMismatch` for inputs that do not fit, `NotFoldable` where an operation has no numpy form."""
+    sizes = bind_dims(graph.input_names, [v.type for v in graph.inputs], [a.shape for a in inputs])
+    check_constraints(graph.constraints, sizes)
     return _body(graph, inputs, {}, sizes)
 
 

@@ -14,6 +14,7 @@ from fornaxc.ir.types import DType, dtype_of
 
 if TYPE_CHECKING:
     from fornaxc.importers.onnx.structure import RawGraph, RawNode
+    from fornaxc.importers.onnx.tensors import TensorSource
 
     from fornaxc.importers.onnx.graph import GraphImporter
 
@@ -141,6 +142,11 @@ class NodeContext:
             label = TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else number
             raise Refused(f"the element type {label} is not supported")
         return found
+
+    def tensor(self, name: str) -> TensorSource:
+        """A tensor attribute, dense or sparse."""
+        self._read.add(name)
+        return self.node.tensor(name)
 
     def graph(self, name: str) -> RawGraph:
         """A subgraph attribute."""

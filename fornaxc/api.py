@@ -1,0 +1,169 @@
+"""What the command line and a Python user both call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fornaxc.errors import UsageError
+from fornaxc.phases import PHASES, Progress, silent
+
+if TYPE_CHECKING:
+    from fornaxc.compiler import Compiled, Request
+    from fornaxc.verify.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """The artifact of a model for a target. `artifact` is None where `stop_after` ended before there was one."""
+
+    target: str
+    key: str
+    cache: str
+    artifact: Path | None
+    phases: dict[str, float]
+    manifest: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "target": self.target,
+            "key": self.key,
+            "cache": self.cache,
+            "artifact": None if self.artifact is None else str(self.artifact),
+            "phases": {name: round(seconds, 4) for name, seconds in self.phases.items()},
+            "host_nodes": self.manifest.get("host_nodes", []),
+        }
+
+
+def compile(
+    model: str | Path,
+    *,
+    target: str = "cpu",
+    output: str | Path | None = None,
+    dims: Mapping[str, int] | None = None,
+    cache_dir: Path | None = None,
+    host_fallback: bool = True,
+    timeout: float | None = None,
+    stop_after: str | None = None,
+    dump: Path | None = None,
+    disabled_passes: Sequence[str] = (),
+    progress: Progress = silent,
+) -> CompileResult:
+    """Compile an ONNX model for a target, or find it in the cache; write the artifact to `output` where that is given.
+
+    `dims` pins symbolic dims, `timeout` bounds the seconds of MAX's compile, `stop_after` and `dump` are for
+    looking at a phase. Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
+    """
+    from fornaxc.compiler import compile_model, model_path
+
+    path = model_path(model)
+    request = _request(target, dims, host_fallback, timeout, stop_after, dump, disabled_passes)
+    cache = _cache(cache_dir)
+    compiled = compile_model(path, request, cache, progress)
+    return _result(compiled, request, output)
+
+
+def _result(compiled: Compiled, request: Request, output: str | Path | None) -> CompileResult:
+    artifact = compiled.path if compiled.stored is not None else None
+    config = compiled.config if compiled.stored is not None else {}
+    if compiled.stored is not None and output is not None:
+        from fornaxc.cache.archive import write_archive
+
+        artifact = Path(output)
+        write_archive(artifact, compiled.path.read_bytes(), compiled.stored.blobs())
+    return CompileResult(
+        request.target.label, compiled.key, "hit" if compiled.hit else "miss", artifact, compiled.seconds, config
+    )
+
+
+def _cache(cache_dir: Path | None) -> Any:
+    from fornaxc.cache import Cache
+
+    return Cache.open(Path(cache_dir) if cache_dir is not None else None)
+
+
+def _request(
+    target: str,
+    dims: Mapping[str, int] | None,
+    host_fallback: bool,
+    timeout: float | None,
+    stop_after: str | None,
+    dump: Path | None,
+    disabled_passes: Sequence[str],
+) -> Request:
+    from fornaxc.compiler import Request
+    from fornaxc.targets import parse_target
+
+    names = [p.name for p in PHASES]
+    if stop_after is not None and stop_after not in names:
+        raise UsageError(f"no phase is named {stop_after!r}", code="FX213", hint=f"the phases are: {', '.join(names)}")
+    for name, size in (dims or {}).items():
+        if size < 0:
+            raise UsageError(f"the dim {name!r} cannot have size {size}", code="FX214")
+    return Request(
+        parse_target(target),
+        dict(dims or {}),
+        host_fallback,
+        tuple(disabled_passes),
+        timeout,
+        stop_after if stop_after not in ("package", "verify") else None,
+        Path(dump) if dump is not None else None,
+    )
+
+
+def verify(
+    model_or_artifact: str | Path,
+    *,
+    target: str = "cpu",
+    model: str | Path | None = None,
+    inputs: str | Path | None = None,
+    expected: str | Path | None = None,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    cache_dir: Path | None = None,
+    host_fallback: bool = True,
+    timeout: float | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """Prove a model's artifact, or an artifact file, against its oracle.
+
+    Inputs are generated from `seed` unless `inputs` (an .npz file) gives them; `expected` (.npz) is a golden reference.
+    An artifact's oracle is the source model where `model` names it, else the program inside the artifact, which
+    leaves the import unproven (the report says so).
+    """
+    from fornaxc.artifact import is_artifact
+    from fornaxc.compiler import model_path
+    from fornaxc.verify.session import verify_artifact, verify_model
+
+    path = model_path(model_or_artifact)
+    given = {
+        "inputs": Path(inputs) if inputs is not None else None,
+        "expected": Path(expected) if expected is not None else None,
+        "seed": seed,
+        "rtol": rtol,
+        "atol": atol,
+        "timeout": timeout,
+    }
+    if is_artifact(path):
+        return verify_artifact(path, model_path(model) if model is not None else None, given, progress)
+    request = _request(target, dims, host_fallback, timeout, None, None, ())
+    return verify_model(path, request, _cache(cache_dir), given, progress)
+
+
+def inspect(
+    model_or_artifact: str | Path, *, target: str = "cpu", dims: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """What a model or an artifact holds, as a JSON-ready document."""
+    from fornaxc.artifact import is_artifact
+    from fornaxc.compiler import model_path
+    from fornaxc.inspection import inspect_artifact, inspect_model
+
+    path = model_path(model_or_artifact)
+    if is_artifact(path):
+        return inspect_artifact(path)
+    return inspect_model(path, _request(target, dims, True, None, None, None, ()))

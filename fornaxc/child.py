@@ -1,0 +1,121 @@
+"""Runs the compile worker and turns whatever happens to it into a result or a `ToolchainError`."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fornaxc.errors import ToolchainError
+from fornaxc.phases import Progress, silent
+
+
+def compile_in_child(
+    job: dict[str, Any],
+    folder: Path,
+    *,
+    log: Path,
+    environment: dict[str, str] | None = None,
+    timeout: float | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run a worker job (see `fornaxc.worker`) with its files in `folder`; returns its result.
+
+    Raises `ToolchainError` where the child reports an error, dies or exceeds `timeout` seconds. The child and its own
+    children are killed when anything interrupts the wait. `log` keeps all that they print.
+    """
+    job = {**job, "result": str(folder / "result.json")}
+    (folder / "job.json").write_text(json.dumps(job))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    read_end, write_end = os.pipe()
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "fornaxc.worker", str(folder / "job.json"), str(write_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[write_end],
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+    os.close(write_end)
+    try:
+        phase = _follow(child, read_end, timeout, progress)
+    except BaseException:
+        _kill(child)
+        raise
+    finally:
+        os.close(read_end)
+    if phase.timed_out:
+        _kill(child)
+        raise _failure(f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, "raise --timeout")
+    return _result(child, folder / "result.json", phase.name, log)
+
+
+class _Followed:
+    def __init__(self) -> None:
+        self.name = "lower"
+        self.timed_out = False
+
+
+def _follow(child: subprocess.Popen[bytes], pipe: int, timeout: float | None, progress: Progress) -> _Followed:
+    """Relay phases until the child ends or its time is up."""
+    followed, started = _Followed(), ""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                followed.timed_out = True
+                break
+            if not selector.select(left):
+                continue
+            text = os.read(pipe, 4096).decode()
+            if not text:
+                child.wait()
+                break
+            for name in text.split():
+                if started:
+                    progress(started, "end")
+                followed.name = started = name
+                progress(name, "start")
+    if started:
+        progress(started, "end")
+    return followed
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _result(child: subprocess.Popen[bytes], path: Path, phase: str, log: Path) -> dict[str, Any]:
+    code = child.wait()
+    try:
+        result: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code} and no result"
+        hint = "MAX crashed; the log has its last words"
+        if code == -signal.SIGKILL:
+            hint = "the system may have run out of memory"
+        raise _failure(f"the compiler process {how}", "FX503", phase, log, hint) from None
+    if "error" in result:
+        lines = [line for line in str(result["error"]).splitlines() if line.strip()]
+        first = lines[0] if lines else result["kind"]
+        raise _failure(f"MAX failed: {first[:300]}", "FX501", phase, log, "the log has MAX's full report")
+    return result
+
+
+def _failure(what: str, code: str, phase: str, log: Path, hint: str) -> ToolchainError:
+    return ToolchainError(
+        f"{what} (phase {phase})", code=code, details=[{"phase": phase, "log": str(log)}], hint=f"{hint}: {log}"
+    )

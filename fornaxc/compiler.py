@@ -1,0 +1,352 @@
+"""From a model file to an artifact in the cache."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from fornaxc.cache import Cache, Descriptor, StoredArtifact, key_of, media
+from fornaxc.errors import ModelError, ToolchainError, UnsupportedError, UsageError
+from fornaxc.manifest import oci_manifest, sources_digest, toolchain_versions
+from fornaxc.phases import PHASES, Clock, Progress, silent
+from fornaxc.targets import Target, parse_target
+
+if TYPE_CHECKING:
+    from fornaxc.ir.graph import Graph
+
+SCHEMA = 1  # of the keys; raise it when their parts change meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a compilation, apart from the model."""
+
+    target: Target
+    dims: Mapping[str, int] = field(default_factory=dict)
+    host_fallback: bool = True
+    disabled_passes: Sequence[str] = ()
+    timeout: float | None = None
+    stop_after: str | None = None
+    dump: Path | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options that change the compiled program."""
+        return {"host_fallback": self.host_fallback, "disabled_passes": sorted(self.disabled_passes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An artifact in the cache (None after `stop_after`), whether it was there before, and its key."""
+
+    stored: StoredArtifact | None
+    hit: bool
+    key: str
+    seconds: dict[str, float]
+
+    @property
+    def artifact(self) -> StoredArtifact:
+        """The stored artifact; there is none after `stop_after`."""
+        if self.stored is None:
+            raise ValueError("the compilation stopped before there was an artifact")
+        return self.stored
+
+    @property
+    def path(self) -> Path:
+        """The manifest's file in the cache: an artifact in itself, its blobs beside it."""
+        blob = next(iter(self.artifact.paths.values()))
+        return blob.parent / self.artifact.descriptor.digest.removeprefix("sha256:")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config document of the artifact."""
+        return _config(self.artifact)
+
+
+def compile_model(path: Path, request: Request, cache: Cache, progress: Progress = silent) -> Compiled:
+    """The artifact of a model for a target: from the cache, or compiled into it."""
+    clock = Clock(progress)
+    source = source_facts(path, cache)
+    request_key = key_of(_request_parts(source, request)) if source is not None else None
+    if request_key is not None and not request.stop_after and not request.dump:
+        found = _cached(cache, request_key, request)
+        if found is not None:
+            return Compiled(found, True, _config(found)["key"], clock.seconds)
+    request.target.check_compilable()
+    if request_key is None or request.stop_after or request.dump:
+        return _build(path, request, cache, clock)
+    with cache.lock(request_key, on_wait=lambda: progress("compile", "another process is compiling this; waiting")):
+        found = _cached(cache, request_key, request)
+        if found is not None:
+            return Compiled(found, True, _config(found)["key"], clock.seconds)
+        return _build(path, request, cache, clock)
+
+
+def _cached(cache: Cache, request_key: str, request: Request) -> StoredArtifact | None:
+    found = cache.lookup(request_key)
+    if found is not None and not request.host_fallback:
+        return found if not _config(found)["host_nodes"] else None
+    return found
+
+
+def _config(stored: StoredArtifact) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(stored.paths[stored.manifest["config"]["digest"]].read_bytes())
+    return config
+
+
+def source_facts(path: Path, cache: Cache) -> dict[str, Any] | None:
+    """The digests of a model file and of its external data; None where the file was never imported.
+
+    Which files hold external data is remembered by the digest of the model file.
+    """
+    if not path.is_file():
+        return None
+    digest = cache.digests.of_file(path)
+    facts = cache.actions.get("source", digest)
+    if facts is None:
+        return None
+    external = {}
+    for name in facts["external"]:
+        part = path.parent / name
+        if not part.is_file():
+            return None
+        external[name] = cache.digests.of_file(part)
+    return {"format": facts["format"], "digest": digest, "external": external}
+
+
+def _request_parts(source: Mapping[str, Any], request: Request) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "source": source,
+        "dims": dict(request.dims),
+        "target": request.target.key_parts(),
+        "options": request.options(),
+        "toolchain": toolchain_versions("onnx", "numpy", "ml_dtypes"),
+        "sources": sources_digest(),
+    }
+
+
+def code_key_parts(graph_digest: str, request: Request) -> dict[str, Any]:
+    """The named parts of the key of a compiled program."""
+    return {
+        "schema": SCHEMA,
+        "graph": graph_digest,
+        "target": request.target.key_parts(),
+        "options": request.options(),
+        "toolchain": toolchain_versions(),
+        "sources": sources_digest("ir", "passes", "lowering", "kernels", "worker.py"),
+    }
+
+
+def _build(path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled:
+    from fornaxc.ir.printer import print_graph
+    from fornaxc.ir.serialize import graph_digest
+    from fornaxc.passes.pipeline import optimize
+
+    with clock.phase("import"):
+        graph, facts = import_source(path, request.dims)
+        _dump(request, "import", lambda: print_graph(graph))
+    if request.stop_after == "import":
+        return Compiled(None, False, "", clock.seconds)
+    with clock.phase("optimize"):
+        optimized = optimize(graph, request.target.device, request.disabled_passes)
+        _dump(request, "optimize", lambda: print_graph(optimized))
+        digest = graph_digest(optimized)
+    parts = code_key_parts(digest, request)
+    key = key_of(parts)
+    if request.stop_after == "optimize":
+        return Compiled(None, False, key, clock.seconds)
+    return _finish(path, request, cache, clock, optimized, facts, digest, parts)
+
+
+def _finish(
+    path: Path,
+    request: Request,
+    cache: Cache,
+    clock: Clock,
+    graph: Graph,
+    facts: dict[str, Any],
+    digest: str,
+    parts: dict[str, Any],
+) -> Compiled:
+    from fornaxc.ir.checker import check
+    from fornaxc.ir.serialize import graph_to_json
+    from fornaxc.manifest import artifact_config
+    from fornaxc.passes.prepack import prepack
+    from fornaxc.weights import weight_constants, write_weights
+
+    program = prepack(graph)
+    check(program)
+    refuse_unsupported(program, request.target)
+    key = key_of(parts)
+    document = json.dumps(graph_to_json(program), separators=(",", ":")).encode()
+    with cache.lock(f"code-{key}"):
+        code = _cached_code(cache, key)
+        if code is None:
+            code = _compile(request, cache, clock, key, document)
+            if request.stop_after in ("lower", "compile"):
+                return Compiled(None, False, key, clock.seconds)
+    _refuse_host_nodes(code[1], request)
+    with clock.phase("package"):
+        layers = [code[0]]
+        weights = weight_constants(program)
+        if weights:
+            with cache.store.temporary() as temporary:
+                with temporary.open("wb") as file:
+                    write_weights(file, weights)
+                layers.append(cache.store.put_file(temporary, media.WEIGHTS, move=True))
+        layers.append(cache.store.put_bytes(document, media.IR))
+        config = artifact_config(
+            program,
+            key=key,
+            key_parts=parts,
+            source=facts,
+            ir_digest=digest,
+            target=request.target.record(),
+            options=request.options(),
+            host_nodes=code[1],
+            weight_types=[w.type for w in weights],
+        )
+        stored = publish(cache, request, path, facts, config, layers)
+    return Compiled(stored, False, key, clock.seconds)
+
+
+def publish(
+    cache: Cache,
+    request: Request,
+    path: Path,
+    facts: dict[str, Any],
+    config: dict[str, Any],
+    layers: Sequence[Descriptor],
+) -> StoredArtifact:
+    """Store an artifact whose layers are in the store, as the answer to a request."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
+    manifest = oci_manifest(cache.store.put_bytes(text, media.CONFIG), layers, request.target.label, path.name)
+    cache.actions.put("source", facts["digest"], {"format": facts["format"], "external": sorted(facts["external"])})
+    return cache.publish(key_of(_request_parts(facts, request)), manifest)
+
+
+def _cached_code(cache: Cache, key: str) -> tuple[Descriptor, list[dict[str, Any]]] | None:
+    found = cache.actions.get("code", key)
+    if found is None:
+        return None
+    descriptor = Descriptor.from_json(found["mef"])
+    return (descriptor, found["host_nodes"]) if cache.store.find(descriptor) is not None else None
+
+
+def _compile(
+    request: Request, cache: Cache, clock: Clock, key: str, document: bytes
+) -> tuple[Descriptor, list[dict[str, Any]]]:
+    from fornaxc.child import compile_in_child
+
+    target = request.target
+    with cache.store.temporary() as mef, TemporaryDirectory(prefix="fornaxc-") as name:
+        folder = Path(name)
+        (folder / "graph.json").write_bytes(document)
+        dump = request.dump / "lower.mlir" if request.dump else None
+        job = {
+            "graph": str(folder / "graph.json"),
+            "device_kind": target.device,
+            "api": target.api,
+            "arch": target.arch if target.device == "gpu" else "",
+            "cpu": target.virtual_cpu,
+            "mef": str(mef),
+            "dump": str(dump) if dump else "",
+            "stop_after": request.stop_after or "",
+        }
+        engine_cache = cache.root / "toolchain"
+        result = compile_in_child(
+            job,
+            folder,
+            log=cache.root / "logs" / f"{key}.log",
+            environment={
+                "MODULAR_CACHE_DIR": str(engine_cache / "kernels"),
+                "MODULAR_MAX_CACHE_DIR": str(engine_cache / "models"),
+            },
+            timeout=request.timeout,
+            progress=clock.progress,
+        )
+        clock.seconds.update(result["seconds"])
+        host_nodes = result["host_nodes"]
+        if request.stop_after in ("lower", "compile"):
+            return Descriptor(media.MEF, "sha256:" + "0" * 64, 0), host_nodes
+        if mef.stat().st_size == 0:
+            raise ToolchainError("MAX wrote an empty program", code="FX504")
+        descriptor = cache.store.put_file(mef, media.MEF, move=True)
+    cache.actions.put("code", key, {"mef": descriptor.to_json(), "host_nodes": host_nodes})
+    return descriptor, host_nodes
+
+
+def refuse_unsupported(program: Graph, target: Target) -> None:
+    """Raise UnsupportedError that lists every node that cannot be lowered for the target."""
+    from fornaxc.lowering.support import unsupported
+
+    refused = unsupported(program, target.device)
+    if refused:
+        raise UnsupportedError(
+            f"{len(refused)} node{'s' if len(refused) > 1 else ''} cannot be compiled for {target.label}",
+            code="FX304",
+            details=refused,
+            hint="`fornaxc inspect MODEL` shows what is supported",
+        )
+
+
+def _refuse_host_nodes(host_nodes: Sequence[Mapping[str, Any]], request: Request) -> None:
+    if host_nodes and not request.host_fallback:
+        raise UnsupportedError(
+            f"{len(host_nodes)} node(s) would run on the host of {request.target.label}",
+            code="FX305",
+            details=[dict(n) for n in host_nodes],
+            hint="compile without --no-host-fallback to allow it",
+        )
+
+
+def import_source(path: Path, dims: Mapping[str, int]) -> tuple[Graph, dict[str, Any]]:
+    """The graph of a model file, and the facts of its source: format, digest, digests of external data."""
+    import hashlib
+
+    from fornaxc.importers.onnx.importer import import_model
+    from fornaxc.importers.onnx.reader import open_model
+
+    model = open_model(path)
+    graph = import_model(model, dims)
+
+    def digest(file: Path) -> str:
+        with file.open("rb") as stream:
+            return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+
+    external = {name: digest(path.parent / name) for name in sorted(model.external_files())}
+    return graph, {"format": "onnx", "digest": digest(path), "external": external}
+
+
+def _dump(request: Request, phase: str, text: Any) -> None:
+    if request.dump is None:
+        return
+    name = next(p.dumps for p in PHASES if p.name == phase)
+    try:
+        request.dump.mkdir(parents=True, exist_ok=True)
+        (request.dump / name).write_text(text())
+    except OSError as error:
+        raise UsageError(f"cannot write to {request.dump}: {error.strerror}", code="FX212") from error
+
+
+def timestamp() -> str:
+    """The time now, UTC, ISO 8601, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def model_path(model: str | Path) -> Path:
+    """An existing file. ModelError otherwise."""
+    path = Path(model)
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, not a model file", code="FX401", hint="give the .onnx file inside it")
+    if not path.exists():
+        raise ModelError(f"{path} does not exist", code="FX400", hint="check the path")
+    return path
+
+
+__all__ = ["Compiled", "Request", "compile_model", "parse_target"]

@@ -1,0 +1,83 @@
+"""What a model or an artifact holds, as a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fornaxc.artifact import open_artifact
+from fornaxc.compiler import Request
+from fornaxc.errors import ModelError, UnsupportedError
+
+
+def inspect_artifact(path: Path) -> dict[str, Any]:
+    """The config of an artifact, with its blobs. ArtifactError where it is damaged."""
+    artifact = open_artifact(path)
+    layers = [{k: layer[k] for k in ("mediaType", "digest", "size")} for layer in artifact.manifest["layers"]]
+    return {"kind": "artifact", "path": str(path), **artifact.config, "blobs": layers}
+
+
+def inspect_model(path: Path, request: Request) -> dict[str, Any]:
+    """Inputs, outputs, operators and, where it can be imported, the graph that would be compiled for the target.
+
+    What a target cannot do is in `refused`, one entry per node, rather than an error.
+    """
+    from fornaxc.importers.onnx.importer import import_model
+    from fornaxc.importers.onnx.reader import open_model
+    from fornaxc.importers.onnx.structure import raw_graph
+
+    model = open_model(path)
+    raw = raw_graph(model)
+    operators = Counter(f"{node.domain or 'ai.onnx'}::{node.op_type}" for node in raw.nodes)
+    document: dict[str, Any] = {
+        "kind": "model",
+        "path": str(path),
+        "format": "onnx",
+        "ir_version": model.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in sorted(model.opsets.items())},
+        "inputs": [{"name": v.name, "shape": [_shown(d) for d in v.dims or ()]} for v in raw.inputs],
+        "outputs": [v.name for v in raw.outputs],
+        "nodes": len(raw.nodes),
+        "operators": dict(sorted(operators.items())),
+        "external_data": model.external_files(),
+        "target": request.target.label,
+        "supported": True,
+        "refused": [],
+    }
+    try:
+        graph = import_model(model, request.dims)
+    except (UnsupportedError, ModelError) as error:
+        return {**document, "supported": False, "refused": error.details or [{"reason": error.message}]}
+    document.update(_graph_facts(graph, request))
+    return document
+
+
+def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:
+    from fornaxc.ir.serialize import encode_dim
+    from fornaxc.lowering.support import unsupported
+    from fornaxc.passes.pipeline import optimize
+    from fornaxc.passes.prepack import prepack
+    from fornaxc.weights import weight_constants
+
+    program = prepack(optimize(graph, request.target.device, request.disabled_passes))
+    refused = unsupported(program, request.target.device)
+    weights = weight_constants(program)
+
+    def tensor(name: str, type: Any) -> dict[str, Any]:
+        return {"name": name, "dtype": type.dtype.value, "shape": [encode_dim(d) for d in type.shape]}
+
+    return {
+        "inputs": [tensor(v.name, v.type) for v in graph.inputs],
+        "outputs": [tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)],
+        "constraints": [str(c) for c in graph.constraints],
+        "operations": dict(sorted(Counter(node.op.name for node in program.walk()).items())),
+        "weights": len(weights),
+        "weight_bytes": sum(int(str(w.type.elements)) * w.type.dtype.numpy.itemsize for w in weights),
+        "supported": not refused,
+        "refused": refused,
+    }
+
+
+def _shown(dim: Any) -> Any:
+    return "?" if dim is None else dim

@@ -1,0 +1,103 @@
+"""The content of an artifact: its config document, and the OCI manifest around it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fornaxc.cache import Descriptor
+    from fornaxc.ir.graph import Graph
+
+FORMAT = 1
+TOOLCHAIN = ("max", "fornaxc")  # packages whose versions are part of the key
+
+
+def toolchain_versions(*more: str) -> dict[str, str]:
+    """The installed versions of the packages that shape an artifact."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from fornaxc import __version__
+
+    versions = {"fornaxc": __version__}
+    for package in ("max", *more):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
+
+
+def sources_digest(*rooms: str) -> str:
+    """sha256 over fornaxc's own sources (.py and .mojo) in these folders of the package; all of it where none is named."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for folder in [root / room for room in rooms] or [root]:
+        files = [folder] if folder.is_file() else _sources(folder)
+        for file in files:
+            digest.update(f"{file.relative_to(root).as_posix()}\0{file.stat().st_size}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The source files below a folder, links followed, in a fixed order."""
+    import os
+
+    found = []
+    for base, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(f for f in folders if f != "__pycache__")
+        found += [Path(base, name) for name in sorted(names) if name.endswith((".py", ".mojo"))]
+    return found
+
+
+def artifact_config(
+    graph: Graph,
+    *,
+    key: str,
+    key_parts: Mapping[str, Any],
+    source: Mapping[str, Any],
+    ir_digest: str,
+    target: Mapping[str, Any],
+    options: Mapping[str, Any],
+    host_nodes: Sequence[Mapping[str, Any]],
+    weight_types: Sequence[Any],
+) -> dict[str, Any]:
+    """The config document of an artifact, before anything is verified."""
+    from fornaxc.ir.serialize import encode_dim, type_to_json
+
+    def tensor(name: str, type: Any) -> dict[str, Any]:
+        return {"name": name, "dtype": type.dtype.value, "shape": [encode_dim(d) for d in type.shape]}
+
+    return {
+        "format": FORMAT,
+        "key": key,
+        "key_parts": dict(key_parts),
+        "source": dict(source),
+        "ir_digest": ir_digest,
+        "target": dict(target),
+        "toolchain": toolchain_versions(),
+        "options": dict(options),
+        "inputs": [tensor(v.name, v.type) for v in graph.inputs],
+        "outputs": [tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)],
+        "constraints": [[encode_dim(c.left), c.relation, encode_dim(c.right), c.why] for c in graph.constraints],
+        "weights": [type_to_json(t) for t in weight_types],
+        "host_nodes": [dict(n) for n in host_nodes],
+        "verified": [],
+    }
+
+
+def oci_manifest(config: Descriptor, layers: Sequence[Descriptor], target: str, source: str) -> dict[str, Any]:
+    """The OCI image manifest of an artifact."""
+    from fornaxc.cache import media
+
+    return {
+        "schemaVersion": 2,
+        "mediaType": media.MANIFEST,
+        "artifactType": media.ARTIFACT,
+        "config": config.to_json(),
+        "layers": [layer.to_json() for layer in layers],
+        "annotations": {media.TARGET: target, media.SOURCE: source},
+    }

@@ -1,0 +1,181 @@
+"""Loads and runs an artifact. Needs max and numpy; neither onnx, onnxruntime nor jaxlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fornaxc.artifact import Artifact, check_runnable, open_artifact
+from fornaxc.cache import media
+from fornaxc.errors import ToolchainError, UsageError
+from fornaxc.ir.binding import ShapeMismatch, bind_dims, check_constraints
+from fornaxc.ir.dims import parse_dim
+from fornaxc.ir.graph import Array, Constraint
+from fornaxc.ir.types import DType, TensorType
+from fornaxc.weights import read_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of a model: its name and its type, whose dims may be symbolic."""
+
+    name: str
+    type: TensorType
+
+
+class Model:
+    """A loaded artifact. Call it with one numpy array per input, by name; it returns a dict of outputs by name."""
+
+    def __init__(self, artifact: Artifact, engine: Any, device: Any, keep: Sequence[Any]) -> None:
+        self.manifest = artifact.config
+        self.inputs = [_tensor(t) for t in artifact.config["inputs"]]
+        self.outputs = [_tensor(t) for t in artifact.config["outputs"]]
+        self._constraints = [
+            Constraint(_dim(left), relation, _dim(right), why)
+            for left, relation, right, why in artifact.config["constraints"]
+        ]
+        self._engine = engine
+        self._device = device
+        self._keep = keep  # the mapped weights must outlive the engine's model
+
+    def __call__(self, **inputs: Any) -> dict[str, Array]:
+        return self.run(inputs)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """As a call, for input names that are not identifiers.
+
+        Raises UsageError for a wrong name, dtype or shape, ToolchainError where MAX fails.
+        """
+        arrays = self._checked(inputs)
+        buffers = [_to_buffer(a, t.type.dtype, self._device) for a, t in zip(arrays, self.inputs, strict=True)]
+        try:
+            results = self._engine.execute(*buffers)
+        except Exception as error:
+            lines = str(error).splitlines() or [type(error).__name__]
+            raise ToolchainError(f"the model failed at run time: {lines[0][:300]}", code="FX510") from error
+        return {t.name: _to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
+
+    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
+        names = [t.name for t in self.inputs]
+        unknown, missing = [n for n in inputs if n not in names], [n for n in names if n not in inputs]
+        if unknown or missing:
+            parts = [f"no input is named {', '.join(map(repr, unknown))}"] if unknown else []
+            parts += [f"the input {', '.join(map(repr, missing))} is missing"] if missing else []
+            raise UsageError("; ".join(parts), code="FX220", hint=f"the inputs are: {', '.join(names)}")
+        arrays = [np.asarray(inputs[n]) for n in names]
+        for array, tensor in zip(arrays, self.inputs, strict=True):
+            if array.dtype != tensor.type.dtype.numpy:
+                raise UsageError(
+                    f"input {tensor.name!r} must hold {tensor.type.dtype.numpy}, not {array.dtype}",
+                    code="FX221",
+                    hint=f"convert it with .astype({tensor.type.dtype.numpy.name!r})",
+                )
+        try:
+            sizes = bind_dims(names, [t.type for t in self.inputs], [a.shape for a in arrays])
+            check_constraints(self._constraints, sizes)
+        except ShapeMismatch as problem:
+            raise UsageError(str(problem), code="FX222") from None
+        return arrays
+
+
+def load(path: str | Path, *, threads: int | None = None) -> Model:
+    """Load an artifact on the device of its target.
+
+    `threads` bounds the threads of CPU kernels; it is process-wide and can be set by the first load only. Raises
+    ArtifactError for a damaged artifact or one made for another MAX version or target.
+    """
+    artifact = open_artifact(Path(path))
+    check_runnable(artifact)
+    types = [TensorType(DType(d), tuple(shape)) for d, shape in artifact.config["weights"]]
+    arrays: list[Array] = []
+    if types:
+        file, offset, _ = artifact.locate(artifact.layer(media.WEIGHTS).digest)
+        arrays = read_weights(file, offset, types)
+
+    from max import driver, engine
+
+    on_gpu = artifact.config["target"]["device"] == "gpu"
+    options: dict[str, Any] = {"num_threads": threads} if threads else {}
+    host = driver.CPU()
+    device = driver.Accelerator() if on_gpu else host
+    session = engine.InferenceSession(devices=[device, host] if on_gpu else [host], **options)
+    try:
+        compiled = engine.read(io.BytesIO(artifact.read(media.MEF)))
+        registry = {
+            f"w{i}": _to_buffer(a, t.dtype, device) if on_gpu or not _plain(t.dtype) else a
+            for i, (a, t) in enumerate(zip(arrays, types, strict=True))
+        }
+        model = session.init(compiled, weights_registry=registry)
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise ToolchainError(f"MAX cannot load {path}: {lines[0][:300]}", code="FX511") from error
+    return Model(artifact, model, device, (arrays, registry, session))
+
+
+def _plain(dtype: DType) -> bool:
+    """Whether numpy itself has the type, so that DLPack carries it."""
+    return dtype.numpy.kind in "iufb" and dtype.numpy.isbuiltin == 1
+
+
+def _to_buffer(array: Array, dtype: DType, device: Any) -> Any:
+    from max.driver import Buffer
+
+    contiguous = np.ascontiguousarray(array).reshape(array.shape)
+    if _plain(dtype):
+        buffer = Buffer.from_numpy(contiguous)
+    else:
+        bits = contiguous.view(np.uint16 if dtype.bits == 16 else np.uint8)
+        buffer = Buffer.from_numpy(bits).view(max_dtype(dtype), array.shape)
+    return buffer.to(device)
+
+
+def _to_array(buffer: Any, dtype: DType) -> Array:
+    from max.driver import CPU
+    from max.dtype import DType as MaxDType
+
+    host = buffer.to(CPU())
+    if _plain(dtype):
+        return np.array(host.to_numpy())
+    bits = host.view(MaxDType.uint16 if dtype.bits == 16 else MaxDType.uint8, tuple(host.shape))
+    return np.array(bits.to_numpy()).view(dtype.numpy)
+
+
+def max_dtype(dtype: DType) -> Any:
+    """MAX's element type of the IR's."""
+    from max.dtype import DType as MaxDType
+
+    return getattr(MaxDType, _MAX_NAMES[dtype])
+
+
+_MAX_NAMES = {
+    DType.BOOL: "bool",
+    DType.I8: "int8",
+    DType.I16: "int16",
+    DType.I32: "int32",
+    DType.I64: "int64",
+    DType.U8: "uint8",
+    DType.U16: "uint16",
+    DType.U32: "uint32",
+    DType.U64: "uint64",
+    DType.F16: "float16",
+    DType.BF16: "bfloat16",
+    DType.F32: "float32",
+    DType.F64: "float64",
+    DType.F8E4M3FN: "float8_e4m3fn",
+    DType.F8E4M3FNUZ: "float8_e4m3fnuz",
+    DType.F8E5M2: "float8_e5m2",
+    DType.F8E5M2FNUZ: "float8_e5m2fnuz",
+}
+
+
+def _dim(value: int | str) -> Any:
+    return parse_dim(value) if isinstance(value, str) else value
+
+
+def _tensor(document: Mapping[str, Any]) -> Tensor:
+    return Tensor(document["name"], TensorType(DType(document["dtype"]), tuple(_dim(d) for d in document["shape"])))

@@ -1,0 +1,66 @@
+"""The result of a verification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fornaxc.verify.compare import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`verdict` is pass, fail or unproven: nothing differed, but the target itself did not run.
+
+    `executed_on` is the device that ran the artifact, `oracle` where the references came from, `samples` the sizes of
+    the symbolic dims tried, `notes` what a reader must know.
+    """
+
+    verdict: str
+    target: str
+    executed_on: str
+    oracle: str
+    rows: Sequence[Row]
+    key: str
+    samples: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    host_nodes: Sequence[dict[str, Any]] = ()
+    seed: int | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def exit(self) -> int:
+        """The process's exit status: 1 where something differed."""
+        return 1 if self.verdict == "fail" else 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict,
+            "target": self.target,
+            "executed_on": self.executed_on,
+            "oracle": self.oracle,
+            "key": self.key,
+            "outputs": [row.to_json() for row in self.rows],
+            "samples": list(self.samples),
+            "notes": list(self.notes),
+            "host_nodes": [dict(n) for n in self.host_nodes],
+            "seed": self.seed,
+            "phases": self.phases,
+        }
+
+    def record(self, when: str) -> dict[str, Any]:
+        """What the manifest keeps of it."""
+        return {
+            "when": when,
+            "verdict": self.verdict,
+            "executed_on": self.executed_on,
+            "oracle": self.oracle,
+            "seed": self.seed,
+            "samples": list(self.samples),
+            "outputs": [
+                {"name": r.name, "sample": r.sample, "verdict": r.verdict, "max_abs": r.to_json()["max_abs"]}
+                for r in self.rows
+            ],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,95 @@
+"""Runs an artifact and its oracle on the same inputs and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fornaxc.errors import UnsupportedError, UsageError
+from fornaxc.ir.graph import Array, Graph
+from fornaxc.runner import run_in_child
+from fornaxc.verify.compare import Row, compare_outputs, verdict_of
+from fornaxc.verify.inputs import generate, size_choices
+from fornaxc.verify.oracle import OracleRefused, Reference
+
+SAMPLES = 2  # sizes of the symbolic dims that must agree
+Oracle = Callable[[Mapping[str, Array]], Reference]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Inputs with their reference. `label` says which sizes they have."""
+
+    label: str
+    inputs: dict[str, Array]
+    reference: Reference
+
+
+def generated_samples(graph: Graph, oracle: Oracle, seed: int) -> tuple[list[Sample], list[str]]:
+    """Samples at two sizes of the symbolic dims that the oracle accepts, and the notes about sizes that it refused.
+
+    Raises UnsupportedError where the oracle accepts none.
+    """
+    samples: list[Sample] = []
+    refusals: list[str] = []
+    for sizes in size_choices(graph):
+        label = ", ".join(f"{name}={size}" for name, size in sizes.items()) or "static"
+        inputs = generate(graph, sizes, seed + len(samples))
+        try:
+            reference = oracle(inputs)
+        except OracleRefused as refusal:
+            refusals.append(f"no reference at {label}: {refusal}")
+            continue
+        samples.append(Sample(label, inputs, reference))
+        if len(samples) == SAMPLES or not sizes:
+            break
+    if not samples:
+        raise UnsupportedError(
+            "no oracle gives a reference for this model",
+            code="FX310",
+            details=[{"reason": r} for r in refusals] or [{"reason": "no sizes of the dims suit the model"}],
+            hint="give inputs with --inputs, or inputs and expected outputs with --inputs and --expected",
+        )
+    notes = [] if len(samples) == SAMPLES or refusals == [] else refusals[:1]
+    if graph_is_symbolic(graph) and len(samples) < SAMPLES:
+        notes.append("only one size of the symbolic dims was compared")
+    return samples, notes
+
+
+def graph_is_symbolic(graph: Graph) -> bool:
+    return any(not v.type.is_static for v in graph.inputs)
+
+
+def compare_samples(
+    artifact: Path, samples: Sequence[Sample], rtol: float | None, atol: float | None, timeout: float | None
+) -> list[Row]:
+    """Run the artifact on each sample, in a child process, and compare."""
+    results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout)
+    rows = []
+    for sample, outputs in zip(samples, results, strict=True):
+        rows += compare_outputs(outputs, sample.reference.outputs, rtol=rtol, atol=atol, sample=sample.label)
+    return rows
+
+
+def load_npz(path: Path, what: str) -> dict[str, Array]:
+    """The arrays of an .npz file. UsageError where it is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            if not isinstance(data, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array, not named ones")
+            return {name: data[name] for name in data.files}
+    except FileNotFoundError:
+        raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{path} is not a readable .npz file: {error}", code="FX224") from None
+    except Exception as error:  # zipfile raises its own kinds
+        raise UsageError(f"{path} is not a readable .npz file: {error}", code="FX224") from None
+
+
+def verdict(rows: Sequence[Row], target: str, executed_on: str) -> str:
+    """pass or fail of what ran; unproven where that was not the target."""
+    found = verdict_of(rows)
+    return "unproven" if found == "pass" and executed_on != target else found

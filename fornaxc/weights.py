@@ -1,0 +1,97 @@
+"""Packed weights: written once, one tensor at a time, as a safetensors file; read memory-mapped.
+
+Tensors are named w0, w1, ... in the order of the program, aligned to 64 bytes by padding entries. Element types that
+safetensors has no name for are stored as bytes (U8); the program's own types say what they are.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from fornaxc.errors import ModelError
+from fornaxc.ir.graph import Array, Constant, Graph
+from fornaxc.ir.types import DType, TensorType
+
+ALIGNMENT = 64
+_NAMES = {
+    DType.BOOL: "BOOL",
+    DType.I8: "I8",
+    DType.I16: "I16",
+    DType.I32: "I32",
+    DType.I64: "I64",
+    DType.U8: "U8",
+    DType.U16: "U16",
+    DType.U32: "U32",
+    DType.U64: "U64",
+    DType.F16: "F16",
+    DType.BF16: "BF16",
+    DType.F32: "F32",
+    DType.F64: "F64",
+    DType.F8E4M3FN: "F8_E4M3",
+    DType.F8E5M2: "F8_E5M2",
+}
+
+
+def weight_constants(graph: Graph) -> list[Constant]:
+    """The weights of a program in their order: those of the graph and, where they stand, those of its regions."""
+    found = [c for c in graph.constants.values() if not c.literal]
+    for node in graph.nodes:
+        for region in node.regions:
+            found += weight_constants(region)
+    return found
+
+
+def _nbytes(type: TensorType) -> int:
+    return int(str(type.elements)) * type.dtype.numpy.itemsize
+
+
+def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
+    """Write the tensors of `weights`, loading one at a time. `ModelError` where one does not have its type."""
+    header: dict[str, object] = {}
+    offset = 0
+    for number, weight in enumerate(weights):
+        size = _nbytes(weight.type)
+        header[f"w{number}"] = {
+            "dtype": _NAMES.get(weight.type.dtype, "U8"),
+            "shape": list(weight.type.shape),
+            "data_offsets": [offset, offset + size],
+        }
+        offset += size
+        gap = -offset % ALIGNMENT
+        if gap:
+            header[f"pad{number}"] = {"dtype": "U8", "shape": [gap], "data_offsets": [offset, offset + gap]}
+            offset += gap
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % ALIGNMENT)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for weight in weights:
+        array = np.ascontiguousarray(weight.load())
+        wanted = tuple(weight.type.shape)
+        if array.dtype != weight.type.dtype.numpy or array.shape != wanted:
+            found = f"{array.dtype} {list(array.shape)}"
+            raise ModelError(f"the constant {weight.name!r} holds {found}, not {weight.type}", code="FX430")
+        file.write(array.reshape(-1).view(np.uint8).data)
+        file.write(b"\0" * (-array.nbytes % ALIGNMENT))
+
+
+def read_weights(path: Path, offset: int, types: Sequence[TensorType]) -> list[Array]:
+    """The tensors w0, w1, ... of the safetensors data at `offset` of a file, memory-mapped, read-only."""
+    if not types:
+        return []
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    length = int.from_bytes(data[offset : offset + 8], "little")
+    header = json.loads(data[offset + 8 : offset + 8 + length])
+    base = offset + 8 + length
+    arrays = []
+    for number, type in enumerate(types):
+        first, last = header[f"w{number}"]["data_offsets"]
+        flat = np.frombuffer(data, np.uint8, last - first, base + first)
+        arrays.append(flat.view(type.dtype.numpy).reshape(tuple(int(str(d)) for d in type.shape)))
+    return arrays

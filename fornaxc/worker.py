@@ -1,0 +1,89 @@
+"""The child process that lowers and compiles: it may crash, hang or be killed without harm.
+
+Run as `python -m fornaxc.worker JOB.json FD`. The job names the graph document, the target and where to write the .mef and the result; phase changes are
+written as lines to the file descriptor FD. MAX's settings are process-wide and latch at first use, so a
+process serves one job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from fornaxc.ir.graph import Array
+from fornaxc.ir.types import TensorType
+
+
+def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
+    """Do one job: {"graph", "device_kind", "api", "arch", "cpu", "mef", "dump"}; returns {"seconds", "host_nodes"}."""
+    from fornaxc.ir.serialize import graph_from_json
+
+    seconds: dict[str, float] = {}
+
+    def begin(phase: str) -> float:
+        os.write(pipe, f"{phase}\n".encode())
+        return perf_counter()
+
+    start = begin("lower")
+    configure_devices(job)
+    from fornaxc.lowering.lower import lower_graph
+
+    document = json.loads(Path(job["graph"]).read_text())
+    lowered = lower_graph(graph_from_json(document, _no_weights), device_kind=job["device_kind"], name="model")
+    if job.get("dump"):
+        Path(job["dump"]).write_text(str(lowered.max_graph))
+    seconds["lower"] = perf_counter() - start
+
+    start = begin("compile")
+    session = make_session(job["device_kind"], lowered.custom_extensions)
+    session.compile(lowered.max_graph).export_mef(job["mef"])
+    seconds["compile"] = perf_counter() - start
+    return {"seconds": seconds, "host_nodes": lowered.host_nodes}
+
+
+def configure_devices(job: dict[str, Any]) -> None:
+    """Point MAX at the job's target, before anything creates a device."""
+    from max import driver
+
+    if job["api"]:
+        driver.set_virtual_device_api(job["api"])
+        driver.set_virtual_device_target_arch(job["arch"])
+        driver.set_virtual_device_count(1)
+    if job["cpu"]:
+        driver.set_virtual_cpu_target(job["cpu"])
+
+
+def make_session(device_kind: str, extensions: list[Path]) -> Any:
+    """An engine session on the (virtual) device of a kind."""
+    from max import driver, engine
+
+    devices = [driver.CPU()] if device_kind == "cpu" else [driver.Accelerator(), driver.CPU()]
+    if extensions:
+        return engine.InferenceSession(devices=devices, custom_extensions=extensions)
+    return engine.InferenceSession(devices=devices)
+
+
+def _no_weights(number: int, type: TensorType) -> Array:
+    raise AssertionError(f"lowering read the bytes of weight {number}, {type}")
+
+
+def main() -> None:
+    job = json.loads(Path(sys.argv[1]).read_text())
+    try:
+        result = run_job(job, int(sys.argv[2]))
+    except BaseException as error:
+        traceback.print_exc()
+        result = {"error": str(error), "kind": type(error).__name__}
+    Path(job["result"]).write_text(json.dumps(result))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # MAX may abort in its own clean-up
+
+
+if __name__ == "__main__":
+    main()
