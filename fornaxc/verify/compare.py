@@ -194,7 +194,7 @@ def ulp_distance(value: Array, reference: Array, kind: DType) -> Array:
     """How many representable numbers lie between two arrays of one float type, elementwise (int64)."""
     bits = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[max(8, kind.bits)]
     low, high = (_ordered(np.ascontiguousarray(a).view(bits), kind) for a in (value, reference))
-    return np.abs(np.clip(low - high, -(2.0**62), 2.0**62)).astype(np.int64)
+    return np.asarray(np.abs(np.clip(low - high, -(2.0**62), 2.0**62)), np.int64)
 
 
 def _ordered(raw: Array, kind: DType) -> Array:

@@ -27,6 +27,11 @@ class Invalid(Exception):
     """A node that breaks the ONNX specification; the text says how."""
 
 
+# NodeContext.int and NodeContext.float hide the built-in types inside the class
+Int = int
+Float = float
+
+
 class NodeContext:
     """One node: its inputs as IR values, its attributes, and the builder to emit into.
 
@@ -42,14 +47,14 @@ class NodeContext:
 
     # --- operands
 
-    def input(self, index: int) -> Value:
+    def input(self, index: Int) -> Value:
         """A required input."""
         value = self.optional(index)
         if value is None:
             raise Invalid(f"input {index} is missing")
         return value
 
-    def optional(self, index: int) -> Value | None:
+    def optional(self, index: Int) -> Value | None:
         """An input, None where it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
@@ -59,14 +64,14 @@ class NodeContext:
         return [self.input(i) for i in range(len(self.inputs))]
 
     @property
-    def output_count(self) -> int:
+    def output_count(self) -> Int:
         return len(self.node.outputs)
 
-    def wants_output(self, index: int) -> bool:
+    def wants_output(self, index: Int) -> bool:
         """Whether the node names its output `index`."""
         return index < len(self.node.outputs) and bool(self.node.outputs[index])
 
-    def constant(self, index: int, what: str) -> Array:
+    def constant(self, index: Int, what: str) -> Array:
         """The content of an input that must be known at compile time. It becomes part of the program."""
         value = self.input(index)
         found = self.content(value)
@@ -79,14 +84,14 @@ class NodeContext:
         found = self.b.known(value)
         return found if found is not None else self.importer.weight_content(value)
 
-    def dims(self, index: int, what: str) -> tuple[Dim, ...]:
+    def dims(self, index: Int, what: str) -> tuple[Dim, ...]:
         """The entries of a rank-1 (or rank-0) integer input as dims; `Refused` where only the run time knows them."""
         found = self.dims_or_none(index)
         if found is None:
             raise Refused(f"{what} (input {index}) is computed at run time from data")
         return found
 
-    def dims_or_none(self, index: int) -> tuple[Dim, ...] | None:
+    def dims_or_none(self, index: Int) -> tuple[Dim, ...] | None:
         """As `dims`, None where only the run time knows them."""
         found = self.content(self.input(index))
         return None if found is None else tuple(found.reshape(-1).tolist())
@@ -108,30 +113,30 @@ class NodeContext:
         proto = self.node.attributes.get(name)
         return None if proto is None else helper.get_attribute_value(proto)
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def int(self, name: str, default: Int | None = None) -> Int:
         return int(self._required(name, default))
 
-    def float(self, name: str, default: float | None = None) -> float:
+    def float(self, name: str, default: Float | None = None) -> Float:
         return float(np.float32(self._required(name, default)))
 
     def string(self, name: str, default: str | None = None) -> str:
         value = self._required(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
-    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+    def ints(self, name: str, default: Sequence[Int] | None = None) -> tuple[Int, ...]:
         return tuple(int(v) for v in self._required(name, default))
 
-    def floats(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+    def floats(self, name: str, default: Sequence[Float] | None = None) -> tuple[Float, ...]:
         return tuple(float(np.float32(v)) for v in self._required(name, default))
 
     def strings(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
         return tuple(v.decode() if isinstance(v, bytes) else str(v) for v in self._required(name, default))
 
-    def dtype(self, name: str, default: int | None = None) -> DType:
+    def dtype(self, name: str, default: Int | None = None) -> DType:
         """An attribute that holds a TensorProto.DataType."""
         return self.element_type(self.int(name, default))
 
-    def element_type(self, number: int) -> DType:
+    def element_type(self, number: Int) -> DType:
         """The IR's element type for a TensorProto.DataType."""
         from onnx import TensorProto
 
@@ -167,13 +172,13 @@ class NodeContext:
 
     # --- checks
 
-    def axis(self, value: int, rank: int) -> int:
+    def axis(self, value: Int, rank: Int) -> Int:
         """An axis attribute as a non-negative axis of a tensor of this rank."""
         if not -rank <= value < rank:
             raise Invalid(f"axis {value} is outside a tensor of rank {rank}")
         return value % rank if rank else 0
 
-    def axes(self, values: Sequence[int], rank: int) -> tuple[int, ...]:
+    def axes(self, values: Sequence[Int], rank: Int) -> tuple[Int, ...]:
         """Sorted non-negative axes."""
         found = sorted(self.axis(int(v), rank) for v in values)
         if len(set(found)) != len(found):
