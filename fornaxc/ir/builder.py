@@ -36,6 +36,25 @@ class GraphBuilder:
         self._fresh: list[int] = parent._fresh if parent else [0]
         self._taken: set[str] = parent._taken if parent else set()
 
+    @classmethod
+    def resume(cls, graph: Graph, parent: GraphBuilder | None = None) -> GraphBuilder:
+        """A builder that starts with the inputs, constants and conditions of `graph`, for a pass to add nodes to."""
+        b = cls(parent)
+        b.inputs = list(graph.inputs)
+        b.constants = dict(graph.constants)
+        b._known = {v: c.load() for v, c in graph.constants.items() if c.literal}
+        if parent is None:
+            b.constraints = list(graph.constraints)
+            every = [v.type for node in graph.walk() for v in node.outputs]
+            b.reserve(b.input_symbols() | {name for t in every for d in t.shape for name in symbols(d)})
+        return b
+
+    def keep(self, node: Node) -> None:
+        """Add a node as it is."""
+        self.nodes.append(node)
+        if isinstance(node.op, Dims):
+            self._known[node.outputs[0]] = _object_array(node.op.values, (len(node.op.values),))
+
     def input(self, type: TensorType, name: str = "") -> Value:
         value = Value(type, name)
         self.inputs.append(value)

@@ -146,7 +146,7 @@ def op_from_fields(name: str, document: dict[str, Any]) -> Op:
 
 @cache
 def _hints(name: str) -> dict[str, Any]:
-    return typing.get_type_hints(by_name()[name])
+    return typing.get_type_hints(by_name()[name], localns={"DimExpr": DimExpr})
 
 
 def _decode_field(hint: Any, value: Any) -> Any:

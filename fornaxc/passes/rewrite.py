@@ -1,0 +1,54 @@
+"""What passes are made of: rebuild a graph node by node, replacing some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.graph import Graph, Node, Value
+
+Visit = Callable[[Node, GraphBuilder], Sequence[Value] | None]
+
+
+def rewrite(graph: Graph, visit: Visit) -> Graph:
+    """`graph` with each node replaced by what `visit` emits.
+
+    `visit(node, builder)` sees the node with its operands already rewritten. It returns the values that stand for its
+    results, or None to keep it. Bodies of control flow are rewritten first, with a builder of their own.
+    """
+    return _rewrite(graph, visit, {}, None)
+
+
+def _rewrite(graph: Graph, visit: Visit, outer: Mapping[Value, Value], parent: GraphBuilder | None) -> Graph:
+    b = GraphBuilder.resume(graph, parent)
+    new: dict[Value, Value] = dict(outer)
+    for node in graph.nodes:
+        current = replace(
+            node,
+            inputs=tuple(new.get(v, v) for v in node.inputs),
+            regions=tuple(_rewrite(region, visit, new, b) for region in node.regions),
+        )
+        b.origin = node.origin
+        results = visit(current, b)
+        if results is None:
+            b.keep(current)
+        else:
+            new.update(zip(node.outputs, results, strict=True))
+    return b.finish([new.get(v, v) for v in graph.outputs], graph.output_names)
+
+
+def use_counts(graph: Graph) -> Counter[Value]:
+    """How often each value is used as an operand or output, bodies of control flow included."""
+    counts: Counter[Value] = Counter(graph.outputs)
+    for node in graph.nodes:
+        counts.update(node.inputs)
+        for region in node.regions:
+            counts.update(use_counts(region))
+    return counts
+
+
+def producers(graph: Graph) -> dict[Value, Node]:
+    """The node that makes each value (of this graph alone, not of its regions)."""
+    return {v: node for node in graph.nodes for v in node.outputs}

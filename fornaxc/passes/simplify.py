@@ -1,0 +1,61 @@
+"""Drops operations that do nothing and merges neighbours of one kind: all exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fornaxc.ir import compose
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import BroadcastTo, Cast, Concat, Rebind, Reshape, Slice, Transpose
+from fornaxc.passes.rewrite import rewrite
+
+
+def simplify(graph: Graph) -> Graph:
+    """`graph` without identities, with chains of reshapes, transposes and broadcasts made one."""
+    made: dict[Value, Node] = {}
+
+    def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
+        result = _simpler(node, b, made)
+        for new in b.nodes[-3:]:
+            made.update((v, new) for v in new.outputs)
+        if result is None:
+            made.update((v, node) for v in node.outputs)
+        return result
+
+    return rewrite(graph, visit)
+
+
+def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[Value] | None:
+    op = node.op
+    if not node.inputs:
+        return None
+    x = node.inputs[0]
+    before = made.get(x)
+    match op:
+        case Reshape() | BroadcastTo() | Rebind() | Cast() if node.outputs[0].type == x.type:
+            return [x]
+        case Transpose(perm=perm) if list(perm) == list(range(len(perm))):
+            return [x]
+        case Transpose(perm=perm) if _only_moves_ones(x, perm):
+            return [compose.reshape(b, x, node.outputs[0].type.shape)]
+        case Slice(starts=starts, sizes=sizes, steps=steps) if (
+            sizes == x.type.shape and not any(starts) and all(s == 1 for s in steps)
+        ):
+            return [x]
+        case Concat() if len(node.inputs) == 1:
+            return [x]
+        case Reshape(shape=shape) if before is not None and isinstance(before.op, Reshape):
+            return [compose.reshape(b, before.inputs[0], shape)]
+        case BroadcastTo(shape=shape) if before is not None and isinstance(before.op, BroadcastTo):
+            return [b.emit(BroadcastTo(shape), before.inputs[0])]
+        case Transpose(perm=perm) if before is not None and isinstance(before.op, Transpose):
+            inner = before.op.perm
+            return [compose.transpose(b, before.inputs[0], [inner[p] for p in perm])]
+    return None
+
+
+def _only_moves_ones(x: Value, perm: Sequence[int]) -> bool:
+    """Whether a transpose keeps the order of all axes that are not of size 1, and so of the elements."""
+    moved = [p for p in perm if x.type.shape[p] != 1]
+    return moved == sorted(moved)

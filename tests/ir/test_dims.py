@@ -1,0 +1,65 @@
+"""Symbolic dims: canonical arithmetic, exact division, printing and parsing."""
+
+import itertools
+
+import pytest
+
+from fornaxc.ir.dims import ceildiv, dim_max, dim_min, parse_dim, product, substitute, symbol, symbols
+
+n, m = symbol("n"), symbol("m")
+
+
+def test_equal_polynomials_are_equal() -> None:
+    assert (n + 1) * (n - 1) == n * n - 1
+    assert n * m - m * n == 0
+    assert 2 * n - n == n
+    assert isinstance(n - n + 3, int)
+
+
+def test_division_keeps_floor_semantics() -> None:
+    assert (n * 12) // n == 12
+    assert (4 * n + 3) // 4 == n
+    assert (n * m * 3 + 6 * n) // (3 * n) == m + 2
+    for dim in ((n + 5) // 2, ceildiv(n, 3), (7 * n - 4) // 3, (2 * n - 1) % 2):
+        assert isinstance(substitute(dim, {"n": 9}), int)
+
+
+@pytest.mark.parametrize("a", range(6))
+def test_arithmetic_agrees_with_integers(a: int) -> None:
+    for b, c in itertools.product(range(1, 5), range(-3, 4)):
+        values = {"n": a, "m": b}
+        assert substitute((n * c + m) // b, values) == (a * c + b) // b
+        assert substitute((n + c) // m, values) == (a + c) // b
+        assert substitute((n + c) % 3, values) == (a + c) % 3
+        assert substitute(dim_min(n + c, m), values) == min(a + c, b)
+        assert substitute(dim_max(n * 2 + c, m), values) == max(a * 2 + c, b)
+        assert substitute(ceildiv(n, b), values) == -(-a // b)
+
+
+@pytest.mark.parametrize(
+    "dim",
+    [n, n + 1, 3 * n * m - 2, (n + 5) // 2 * m, dim_max(n, m) * 2, dim_min(n, 4) // 3 + 1, -n + 7, m * ((n + 1) // 2)],
+)
+def test_printed_form_parses_back(dim: object) -> None:
+    assert parse_dim(str(dim)) == dim
+
+
+def test_min_and_max_simplify_where_the_order_is_known() -> None:
+    assert dim_min(n, n + 3) == n
+    assert dim_max(0, n) == n
+    assert symbols(dim_min(n, 4)) == {"n"}
+
+
+def test_errors() -> None:
+    with pytest.raises(ZeroDivisionError):
+        n // 0
+    with pytest.raises(ValueError, match="identifier"):
+        symbol("a b")
+    for text in ("n +", "f(n)", "n / 2", "'a'", "n.m"):
+        with pytest.raises(ValueError, match="dim expression"):
+            parse_dim(text)
+
+
+def test_product() -> None:
+    assert product([]) == 1
+    assert product([n, 2, 3]) == 6 * n
