@@ -46,7 +46,7 @@ class Cache:
     @classmethod
     def at(cls, root: Path) -> Cache:
         """The cache whose (versioned) root is `root`."""
-        digests = DigestMemory(root / "digests")
+        digests = DigestMemory(root)
         return cls(root, Store(root, digests), Actions(root), digests)
 
     @classmethod

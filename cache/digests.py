@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fornaxc.cache.location import prepare
 from fornaxc.cache.records import Document, log, read_record, write_record
+from fornaxc.errors import CacheError
 
 RACY_NS: Final = 2_000_000_000
 
@@ -33,11 +35,11 @@ class DigestMemory:
     """Facts about files, one small record a path, so that concurrent writers cannot disturb each other.
 
     A file modified less than two seconds before it was read is not remembered: a second change within the granularity
-    of the file system's clock would go unseen. Where the folder cannot be written, nothing is remembered.
+    of the file system's clock would go unseen. Where the cache cannot be written, nothing is remembered.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "digests"
 
     def of_file(self, path: Path, *, fresh: bool = False) -> str:
         """`sha256:<hex>` of the file's bytes; with `fresh` they are read even if remembered. Raises OSError."""
@@ -49,10 +51,10 @@ class DigestMemory:
             started = time.time_ns()
             digest = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
             unchanged = Identity.of(os.fstat(file.fileno())) == before
+        if fresh and self.recall(path, SHA256) not in (None, digest):
+            self.forget(path, SHA256)
         if unchanged:
             self.remember(path, SHA256, digest, before, started)
-        else:
-            self.forget(path, SHA256)
         return digest
 
     def recall(self, path: Path, fact: str) -> str | None:
@@ -76,12 +78,13 @@ class DigestMemory:
         document: Document = {"path": absolute, "fact": fact, "identity": list(identity), "value": value}
         place = self._place(absolute, fact)
         try:
+            prepare(self.folder.parent)
             write_record(place, _name(absolute, fact), document, self.folder.parent / "tmp", durable=False)
-        except OSError as error:
+        except (OSError, CacheError) as error:
             log.debug("the digest of %s is not remembered: %s", path, error)
 
     def forget(self, path: Path, fact: str) -> None:
-        """Forget `fact` about `path`, if it can be forgotten: a changed file no longer matches its identity anyway."""
+        """Forget `fact` about `path`, if the cache can be written."""
         try:
             os.unlink(self._place(os.path.abspath(path), fact))
         except OSError as error:

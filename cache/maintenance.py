@@ -316,7 +316,7 @@ def _temporaries(cache: Cache) -> list[Path]:
 
 def _removed(path: Path) -> bool:
     discard(path)
-    return not path.exists()
+    return not os.path.lexists(path)
 
 
 def _rewrite_index(cache: Cache) -> None:

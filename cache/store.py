@@ -40,7 +40,7 @@ class Store:
 
     def __init__(self, root: Path, digests: DigestMemory | None = None) -> None:
         self.root = root
-        self.digests = DigestMemory(root / "digests") if digests is None else digests
+        self.digests = DigestMemory(root) if digests is None else digests
 
     def path_of(self, digest: str) -> Path:
         """Where the blob of `digest` is, or would be. Raises ArtifactError if `digest` is none."""

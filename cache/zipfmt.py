@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-LIMIT_32: Final = 0xFFFFFFFF
+_SEE_64: Final = 0xFFFFFFFF
 
 _LOCAL: Final = struct.Struct("<IHHHHHIIIHH")
 _CENTRAL: Final = struct.Struct("<IHHHHHHIIIHHHHHII")
@@ -39,7 +39,7 @@ class Member:
 def local_header(member: Member, alignment: int) -> bytes:
     """The header before a member's data, padded so that the data begins at a multiple of `alignment` bytes."""
     name = member.name.encode("ascii")
-    large = member.size >= LIMIT_32
+    large = not _fits(member.size)
     extra = struct.pack("<HHQQ", _ZIP64_TAG, 16, member.size, member.size) if large else b""
     bare = member.offset + _LOCAL.size + len(name) + len(extra)
     gap = -bare % alignment
@@ -47,7 +47,7 @@ def local_header(member: Member, alignment: int) -> bytes:
         gap += alignment
     if gap:
         extra += struct.pack("<HH", _PADDING_TAG, gap - 4) + bytes(gap - 4)
-    size = LIMIT_32 if large else member.size
+    size = _SEE_64 if large else member.size
     version = _VERSION_64 if large else _VERSION
     fields = (0x04034B50, version, 0, 0, 0, _DATE, member.crc, size, size, len(name), len(extra))
     return _LOCAL.pack(*fields) + name + extra
@@ -56,7 +56,7 @@ def local_header(member: Member, alignment: int) -> bytes:
 def directory(members: list[Member], offset: int) -> bytes:
     """Everything after the last member's data, which ends at `offset`: the central directory and its end records."""
     body = b"".join(_central_header(member) for member in members)
-    large = offset >= LIMIT_32 or len(members) >= 0xFFFF
+    large = not _fits(offset) or len(members) >= 0xFFFF
     end = b""
     if large:
         count, here = len(members), offset + len(body)
@@ -65,17 +65,21 @@ def directory(members: list[Member], offset: int) -> bytes:
         )
         end += _LOCATOR_64.pack(0x07064B50, 0, here, 1)
     count = 0xFFFF if large else len(members)
-    end += _END.pack(0x06054B50, 0, 0, count, count, len(body), LIMIT_32 if large else offset, 0)
+    end += _END.pack(0x06054B50, 0, 0, count, count, len(body), _SEE_64 if large else offset, 0)
     return body + end
+
+
+def _fits(number: int) -> bool:
+    return number < _SEE_64
 
 
 def _central_header(member: Member) -> bytes:
     name = member.name.encode("ascii")
-    sizes = struct.pack("<QQ", member.size, member.size) if member.size >= LIMIT_32 else b""
-    place = struct.pack("<Q", member.offset) if member.offset >= LIMIT_32 else b""
+    sizes = struct.pack("<QQ", member.size, member.size) if not _fits(member.size) else b""
+    place = struct.pack("<Q", member.offset) if not _fits(member.offset) else b""
     extra = struct.pack("<HH", _ZIP64_TAG, len(sizes + place)) + sizes + place if sizes or place else b""
-    size = LIMIT_32 if sizes else member.size
-    offset = LIMIT_32 if place else member.offset
+    size = _SEE_64 if sizes else member.size
+    offset = _SEE_64 if place else member.offset
     version = _VERSION_64 if extra else _VERSION
     return (
         _CENTRAL.pack(
