@@ -32,8 +32,13 @@ class Windows:
         return tuple(d * (k - 1) + 1 for k, d in zip(self.window, self.dilations, strict=True))
 
 
-def read_windows(ctx: NodeContext, sizes: Sequence[Dim], window: Sequence[int], *, dilates: bool = True) -> Windows:
-    """The attributes strides, dilations, auto_pad and pads of a window over axes of these sizes."""
+def read_windows(
+    ctx: NodeContext, sizes: Sequence[Dim], window: Sequence[int], *, dilates: bool = True, convolves: bool = False
+) -> Windows:
+    """The attributes strides, dilations, auto_pad and pads of a window over axes of these sizes.
+
+    Where SAME would need less padding than none, a convolution takes none; for pools the tools disagree.
+    """
     rank = len(sizes)
     strides = ctx.ints("strides", (1,) * rank)
     dilations = ctx.ints("dilations", (1,) * rank) if dilates else (1,) * rank
@@ -45,7 +50,11 @@ def read_windows(ctx: NodeContext, sizes: Sequence[Dim], window: Sequence[int], 
         return bare
     low, high = [], []
     for size, stride, span in zip(sizes, strides, bare.spans, strict=True):
-        total = dim_max((ceildiv(size, stride) - 1) * stride + span - size, 0) if stride > 1 else span - 1
+        total = (ceildiv(size, stride) - 1) * stride + span - size if stride > 1 else span - 1
+        if span < stride:
+            settled = isinstance(total, int) and total >= 0
+            ctx.refuse_unless(convolves or settled, "auto_pad of a pool whose strides leave its windows apart")
+            total = dim_max(total, 0)
         half = total // 2
         low.append(half if auto == "SAME_UPPER" else total - half)
         high.append(total - half if auto == "SAME_UPPER" else half)

@@ -39,7 +39,7 @@ def add_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
 def conv(ctx: NodeContext) -> Value:
     b, x, w = ctx.b, ctx.input(0), ctx.input(1)
     ctx.require(x.type.rank >= 3 and x.type.rank == w.type.rank, f"Conv cannot take {x.type} and {w.type}")
-    windows = read_windows(ctx, x.type.shape[2:], filter_sizes(ctx, w))
+    windows = read_windows(ctx, x.type.shape[2:], filter_sizes(ctx, w), convolves=True)
     group = ctx.int("group", 1)
     ctx.require(group > 0, f"group is {group}")
     x = with_channels(b, x, w.type.shape[1] * group)
@@ -80,6 +80,7 @@ def _transposed_pads(
     auto, pads = read_pads(ctx, rank)
     wanted: tuple[Dim, ...] = ctx.ints("output_shape", ())
     wanted = wanted[2:] if len(wanted) == rank + 2 else wanted
+    named = wanted
     if not wanted and auto in ("NOTSET", "VALID"):
         return pads[:rank], pads[rank:]
     if not wanted:
@@ -92,6 +93,7 @@ def _transposed_pads(
             ctx.refuse_unless(False, f"an output_shape for the symbolic size {size}")
             continue
         if total < 0:  # more than the full result: zeros at the end
+            ctx.refuse_unless(bool(named), "auto_pad with strides larger than the filter")
             low.append(0)
             high.append(total)
             continue
