@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from fornaxc.errors import UsageError
 from fornaxc.ir.checker import check
 from fornaxc.ir.graph import Graph
+from fornaxc.passes.affine import fold_affine
+from fornaxc.passes.cse import share_common
 from fornaxc.passes.dead import drop_dead
+from fornaxc.passes.fuse_conv import fuse_conv
+from fornaxc.passes.layout import sink_transposes
+from fornaxc.passes.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,18 @@ class Pass:
     kinds: tuple[str, ...] = ("cpu", "gpu")
 
 
-PASSES: tuple[Pass, ...] = (Pass("dead", drop_dead, "drop nodes whose results nothing uses"),)
+def _tidy(graph: Graph) -> Graph:
+    return drop_dead(share_common(simplify(graph)))
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("simplify", simplify, "drop identities; merge chains of reshapes, transposes and broadcasts"),
+    Pass("share-common", share_common, "compute equal operations on equal operands once"),
+    Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
+    Pass("fuse-conv", fuse_conv, "convolutions as the CPU's channels-last kernel, with bias and activation", ("cpu",)),
+    Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
+    Pass("tidy", _tidy, "simplify, share-common and dead once more"),
+)
 
 
 def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = ()) -> Graph:

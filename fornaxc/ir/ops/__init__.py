@@ -14,6 +14,7 @@ from fornaxc.ir.ops.indexing import (
 )
 from fornaxc.ir.ops.linear import Conv, MatMul, Pool
 from fornaxc.ir.ops.nn import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
+from fornaxc.ir.ops.packed import ConvNhwc, PackConv
 from fornaxc.ir.ops.reduction import ArgReduce, Cumulative, Reduce
 from fornaxc.ir.ops.shape import (
     BroadcastTo,
@@ -41,6 +42,7 @@ __all__ = [
     "Compare",
     "Concat",
     "Conv",
+    "ConvNhwc",
     "Cumulative",
     "Dims",
     "DynamicBroadcast",
@@ -60,6 +62,7 @@ __all__ = [
     "NonZero",
     "NotFoldable",
     "Op",
+    "PackConv",
     "Pad",
     "Pool",
     "Rebind",

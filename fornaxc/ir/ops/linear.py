@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as cartesian
 
 import numpy as np
@@ -97,7 +97,10 @@ class Conv(Op):
 
 @dataclass(frozen=True, slots=True)
 class Pool(Op):
-    """The `max` or `sum` of each window over the last len(window) axes; padding counts as the identity (-inf, 0)."""
+    """The `max` or `sum` of each window over the last len(window) axes; padding counts as the identity (-inf, 0).
+
+    Where `channels_last`, the window is over the axes before the last one.
+    """
 
     fn: str
     window: tuple[int, ...]
@@ -105,37 +108,33 @@ class Pool(Op):
     low: tuple[int, ...]
     high: tuple[int, ...]
     dilations: tuple[int, ...]
+    channels_last: bool = False
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
         rank = len(self.window)
         want(self.fn in ("max", "sum"), f"no pool {self.fn!r}")
-        want(x.rank >= rank, f"a window of rank {rank} does not fit {x}")
+        want(x.rank >= rank + self.channels_last, f"a window of rank {rank} does not fit {x}")
         want(x.dtype is not DType.BOOL, "pool wants numbers, not bool")
         _want_windows(rank, strides=self.strides, low=self.low, high=self.high, dilations=self.dilations)
-        sizes = tuple(
-            window_size(*each)
-            for each in zip(
-                x.shape[x.rank - rank :],
-                self.low,
-                self.high,
-                self.window,
-                self.strides,
-                self.dilations,
-                strict=True,
-            )
-        )
-        return (x.with_shape((*x.shape[: x.rank - rank], *sizes)),)
+        shape = list(x.shape)
+        axes = range(x.rank - rank - self.channels_last, x.rank - self.channels_last)
+        for axis, *rest in zip(axes, self.low, self.high, self.window, self.strides, self.dilations, strict=True):
+            shape[axis] = window_size(shape[axis], *rest)
+        return (x.with_shape(tuple(shape)),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         from fornaxc.ir.ops.reduction import reduce_array
 
         concrete(*arrays)
+        if self.channels_last:
+            (pooled,) = replace(self, channels_last=False).evaluate(np.moveaxis(arrays[0], -1, 0))
+            return (np.moveaxis(pooled, 0, -1),)
         (x,) = arrays
         lead = x.ndim - len(self.window)
         out = concrete_dims(self.infer(_type(x))[0].shape)[lead:]
-        low_value = reduce_array(self.fn, x.reshape(-1)[:0], (0,)).item()
-        padded = np.pad(x, [(0, 0)] * lead + list(zip(self.low, self.high, strict=True)), constant_values=low_value)
+        identity = reduce_array(self.fn, x.reshape(-1)[:0], (0,)).item()
+        padded = np.pad(x, [(0, 0)] * lead + list(zip(self.low, self.high, strict=True)), constant_values=identity)
         taps = [
             _tap(padded, tap, out, self.strides, self.dilations) for tap in cartesian(*(range(k) for k in self.window))
         ]

@@ -1,0 +1,120 @@
+"""Operations of the CPU's own kernels: channels last, weights packed ahead of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fornaxc.ir.dims import Dim
+from fornaxc.ir.ops.base import Array, NotFoldable, Op, concrete, want
+from fornaxc.ir.ops.linear import Conv
+from fornaxc.ir.types import DType, TensorType
+
+PANEL = 64  # filters of a full panel
+LANES = 16  # a panel holds a multiple of this many filters
+ACTIVATIONS = ("none", "relu", "clip", "silu", "sigmoid", "hardswish")
+
+
+def packed_size(filters: int, channels: int, window: int, groups: int) -> int:
+    """The elements of packed weights: each group's filters rounded up to whole lanes; depthwise ones are not padded."""
+    if channels == 1 and groups == filters and groups > 1:
+        return filters * window
+    per_group = filters // groups
+    return groups * (-(-per_group // LANES) * LANES) * channels * window
+
+
+@dataclass(frozen=True, slots=True)
+class PackConv(Op):
+    """Filters [K, C/groups, R, S] as the 1-D panels that `ConvNhwc` reads (see `fornaxc.kernels.packing`)."""
+
+    groups: int
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        (w,) = types
+        want(w.rank == 4 and w.is_static and w.dtype is DType.F32, f"pack_conv wants static f32 filters, not {w}")
+        k, c, r, s = (int(str(d)) for d in w.shape)
+        return (w.with_shape((packed_size(k, c, r * s, self.groups),)),)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        from fornaxc.kernels.packing import pack_conv_weight
+
+        return (pack_conv_weight(arrays[0], self.groups),)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvNhwc(Op):
+    """A convolution of x [N, H, W, C] with packed weights, a bias [K], then a residual [N, Ho, Wo, K], then an activation.
+
+    `window` is (R, S). The activation is one of `ACTIVATIONS`; "clip" bounds to [`least`, `greatest`]. f32.
+    """
+
+    filters: int
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    low: tuple[int, int]
+    high: tuple[int, int]
+    dilations: tuple[int, int]
+    groups: int
+    activation: str = "none"
+    least: float = 0.0
+    greatest: float = 0.0
+    residual: bool = False
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        x, w, bias, *rest = types
+        want(x.rank == 4 and x.dtype is DType.F32, f"conv_nhwc wants f32 of rank 4, not {x}")
+        want(isinstance(x.shape[3], int), "conv_nhwc wants a static channel count")
+        want(self.activation in ACTIVATIONS, f"no activation {self.activation!r}")
+        channels = int(str(x.shape[3]))
+        size = packed_size(self.filters, channels // self.groups, self.window[0] * self.window[1], self.groups)
+        want(w.shape == (size,), f"the packed weights must have {size} elements, not {w}")
+        want(bias.shape == (self.filters,), f"the bias must be f32[{self.filters}], not {bias}")
+        (plain,) = self.conv().infer(self._nchw(x), self._filters(x))
+        n, k, ho, wo = plain.shape
+        result = x.with_shape((n, ho, wo, k))
+        want(len(rest) == self.residual, "conv_nhwc got another number of operands than `residual` says")
+        want(all(r == result for r in rest), f"the residual must be {result}")
+        return (result,)
+
+    def conv(self) -> Conv:
+        """The same convolution, channels first."""
+        return Conv(self.strides, self.low, self.high, self.dilations, self.groups)
+
+    def _nchw(self, x: TensorType) -> TensorType:
+        n, h, w, c = x.shape
+        return x.with_shape((n, c, h, w))
+
+    def _filters(self, x: TensorType) -> TensorType:
+        shape: tuple[Dim, ...] = (self.filters, int(str(x.shape[3])) // self.groups, *self.window)
+        return x.with_shape(shape)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        from fornaxc.kernels.packing import unpack_conv_weight
+
+        concrete(*arrays)
+        x, w, bias, *rest = arrays
+        shape = (self.filters, x.shape[3] // self.groups, *self.window)
+        filters = unpack_conv_weight(w, shape, self.groups)
+        (y,) = self.conv().evaluate(np.moveaxis(x, 3, 1), filters)
+        result = np.moveaxis(y, 1, 3) + bias
+        if rest:
+            result = result + rest[0]
+        return (self._activate(result).astype(x.dtype),)
+
+    def _activate(self, x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            match self.activation:
+                case "none":
+                    return x
+                case "relu":
+                    return np.where(x < 0, np.float32(0), x)
+                case "clip":
+                    return np.clip(x, np.float32(self.least), np.float32(self.greatest))
+                case "sigmoid":
+                    return np.asarray(1 / (1 + np.exp(-x)))
+                case "silu":
+                    return np.asarray(x / (1 + np.exp(-x)))
+                case "hardswish":
+                    return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
+        raise NotFoldable(self.activation)

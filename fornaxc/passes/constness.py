@@ -1,0 +1,56 @@
+"""Tells what only constants determine, and what is one number per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fornaxc.ir import compose
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.graph import Node, Value
+from fornaxc.ir.ops import BroadcastTo, Op
+
+
+class Constness:
+    """Follows a pass: `see` every node, in order; then ask about any value seen."""
+
+    def __init__(self, constants: Iterable[Value]) -> None:
+        self._constant = set(constants)
+        self._made: dict[Value, Node] = {}
+        self._seen = 0
+
+    def catch_up(self, b: GraphBuilder) -> None:
+        """See the nodes and constants that were added to a builder since the last time."""
+        self._constant.update(b.constants)
+        for node in b.nodes[self._seen :]:
+            self._made.update((v, node) for v in node.outputs)
+            evaluable = not node.regions and type(node.op).evaluate is not Op.evaluate
+            if (
+                evaluable
+                and all(v in self._constant for v in node.inputs)
+                and all(v.type.is_static for v in node.outputs)
+            ):
+                self._constant.update(node.outputs)
+        self._seen = len(b.nodes)
+
+    def is_constant(self, value: Value) -> bool:
+        return value in self._constant
+
+    def producer(self, value: Value) -> Node | None:
+        return self._made.get(value)
+
+    def unbroadcast(self, value: Value) -> Value:
+        """What a value repeats: the operand of the broadcast that made it, or the value itself."""
+        node = self._made.get(value)
+        return node.inputs[0] if node is not None and isinstance(node.op, BroadcastTo) else value
+
+    def per_channel(self, b: GraphBuilder, value: Value, axis: int, channels: int) -> Value | None:
+        """The 1-D constant [channels] that `value` repeats along all axes but `axis`; None where it is not so."""
+        inner = self.unbroadcast(value)
+        if not self.is_constant(inner) or inner.type.rank != value.type.rank:
+            return None
+        if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):
+            return None
+        size = inner.type.shape[axis]
+        if size not in (1, channels):
+            return None
+        return compose.expand(b, compose.reshape(b, inner, (size,)), (channels,))

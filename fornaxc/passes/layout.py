@@ -1,0 +1,132 @@
+"""Moves transposes towards the outputs, past operations that can work in any layout, so that pairs of them cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fornaxc.ir import compose
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim
+from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import (
+    Binary,
+    BroadcastTo,
+    Cast,
+    Compare,
+    Concat,
+    Gather,
+    Op,
+    Pad,
+    Pool,
+    Reduce,
+    Select,
+    Slice,
+    Softmax,
+    Transpose,
+    Unary,
+)
+from fornaxc.passes.constness import Constness
+from fornaxc.passes.rewrite import rewrite
+
+Perm = tuple[int, ...]
+
+
+def sink_transposes(graph: Graph) -> Graph:
+    """`graph` with transposes behind the elementwise operations, reductions, pools, ... that they fed."""
+    twins: dict[Value, tuple[Value, Perm]] = {}  # value = transpose(twin, perm)
+    facts = Constness(graph.constants)
+
+    def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
+        if b.parent is not None or not node.inputs:
+            return None
+        facts.catch_up(b)
+        if isinstance(node.op, Transpose):
+            return _transpose(node, b, twins)
+        found = [twins[v] for v in node.inputs if v in twins]
+        if not found or len(node.outputs) != 1:
+            return None
+        perm = found[0][1]
+        operands = [_in_layout(b, v, perm, twins, facts) for v in node.inputs]
+        op = _permuted(node, perm)
+        if op is None or any(o is None for o in operands):
+            return None
+        y = b.emit(op, *(o for o in operands if o is not None))
+        result = compose.transpose(b, y, perm)
+        twins[result] = (y, perm)
+        return [result]
+
+    return rewrite(graph, visit)
+
+
+def _transpose(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]) -> Sequence[Value] | None:
+    assert isinstance(node.op, Transpose)
+    (x,) = node.inputs
+    if x in twins:
+        twin, inner = twins[x]
+        perm = tuple(inner[p] for p in node.op.perm)
+        result = compose.transpose(b, twin, perm)
+        if result is not twin:
+            twins[result] = (twin, perm)
+        return [result]
+    twins[node.outputs[0]] = (x, node.op.perm)
+    return None
+
+
+def inverse(perm: Perm) -> Perm:
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _in_layout(
+    b: GraphBuilder, value: Value, perm: Perm, twins: dict[Value, tuple[Value, Perm]], facts: Constness
+) -> Value | None:
+    """`value` as the operand of an operation before the transpose; None where that would cost a transpose."""
+    if value in twins and twins[value][1] == perm:
+        return twins[value][0]
+    if value.type.rank != len(perm):
+        return value if value.type.rank <= 1 else None  # an index vector, a fill: not of the data's layout
+    back = inverse(perm)
+    if facts.is_constant(value):
+        return compose.transpose(b, value, back)
+    inner = facts.unbroadcast(value)
+    wide = [d for d in inner.type.shape if d != 1]
+    if inner is not value and (len(wide) <= 1 or facts.is_constant(inner)):
+        moved = compose.transpose(b, inner, back)
+        return b.emit(BroadcastTo(_moved(value.type.shape, back)), moved)
+    if len(wide) <= 1:
+        return compose.transpose(b, value, back)
+    return None
+
+
+def _moved(items: Sequence[Dim], perm: Perm) -> tuple[Dim, ...]:
+    return tuple(items[p] for p in perm)
+
+
+def _permuted(node: Node, perm: Perm) -> Op | None:
+    """The operation on the operand before the transpose; None where there is no such form."""
+    back = inverse(perm)
+    match node.op:
+        case Unary() | Binary() | Compare() | Select() | Cast():
+            return node.op
+        case Reduce(fn=fn, axes=axes):
+            return Reduce(fn, tuple(sorted(perm[a] for a in axes)))
+        case Softmax(axis=axis, log=log):
+            return Softmax(perm[axis], log)
+        case Concat(axis=axis):
+            return Concat(perm[axis])
+        case Gather(axis=axis) if node.inputs[1].type.rank == 1:
+            return Gather(perm[axis])
+        case Slice(starts=starts, sizes=sizes, steps=steps):
+            return Slice(_moved(starts, back), _moved(sizes, back), tuple(steps[p] for p in back))
+        case Pad(low=low, high=high, mode=mode, interior=interior):
+            inner = tuple(interior[p] for p in back) if interior else ()
+            return Pad(_moved(low, back), _moved(high, back), mode, inner)
+        case Pool(window=window) as op:
+            return _pool(op, len(window), perm)
+    return None
+
+
+def _pool(op: Pool, rank: int, perm: Perm) -> Pool | None:
+    """A pool over the last axes as one over the axes before the channels."""
+    from_channels_last = (0, rank + 1, *range(1, rank + 1))
+    return replace(op, channels_last=True) if not op.channels_last and perm == from_channels_last else None
