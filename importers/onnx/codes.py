@@ -78,3 +78,10 @@ DESCRIPTIONS: dict[Code, str] = {
 def model_error(code: Code, message: str, *, hint: str = "", **detail: Any) -> ModelError:
     """A `ModelError` with one detail, which holds the given names."""
     return ModelError(message, code=code.value, details=[detail] if detail else (), hint=hint)
+
+
+def require_text(*values: object) -> None:
+    """`ModelError` where a string field is not UTF-8, which protobuf then gives as bytes."""
+    for value in values:
+        if isinstance(value, bytes):
+            raise model_error(Code.DAMAGED, f"the model is damaged: it has the name {value!r}, which is not UTF-8 text")

@@ -13,7 +13,7 @@ import posixpath
 from pathlib import Path
 
 from fornaxc.errors import ModelError
-from fornaxc.importers.onnx.codes import Code, model_error
+from fornaxc.importers.onnx.codes import Code, model_error, require_text
 
 
 class ExternalFolder:
@@ -26,6 +26,7 @@ class ExternalFolder:
 
     def relative(self, location: str, tensor: str) -> str:
         """The normalized location. `ModelError` where its text leads out of the folder."""
+        require_text(location)
         if not location:
             raise model_error(
                 Code.EXTERNAL_INVALID, f"the tensor {tensor!r} has external data but no location", tensor=tensor

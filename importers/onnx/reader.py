@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from fornaxc.errors import ModelError
-from fornaxc.importers.onnx.codes import Code, model_error
+from fornaxc.importers.onnx.codes import Code, model_error, require_text
 from fornaxc.importers.onnx.sniff import HEAD_BYTES, is_stablehlo, looks_like
 from fornaxc.importers.onnx.tensors import TensorReader, TensorSource
 from fornaxc.importers.onnx.wire import CutShort, Payload, Skeleton, WireError, skeleton
@@ -51,6 +51,7 @@ class OnnxModel:
         for proto in all_tensors(self.proto):
             if proto.data_location == TensorProto.EXTERNAL:
                 location = next((e.value for e in proto.external_data if e.key == "location"), "")
+                require_text(proto.name)
                 self._tensors.external.find(location, proto.name)
                 found.add(self._tensors.external.relative(location, proto.name))
         return sorted(found)
@@ -97,6 +98,7 @@ def opset_versions(imports: Sequence[onnx.OperatorSetIdProto], what: str) -> dic
     """The versions of imported domains, checked against what the installed onnx package knows."""
     found: dict[str, int] = {}
     for entry in imports:
+        require_text(entry.domain)
         domain, version = plain_domain(entry.domain), int(entry.version)
         if found.setdefault(domain, version) != version:
             message = f"{what} imports two opsets of {domain or 'ai.onnx'}: {found[domain]} and {version}"

@@ -13,13 +13,13 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from fornaxc.errors import ModelError
-from fornaxc.importers.onnx.codes import Code, model_error
+from fornaxc.importers.onnx.codes import Code, model_error, require_text
 from fornaxc.importers.onnx.order import captured_names, execution_order, node_label, subgraphs
 from fornaxc.importers.onnx.reader import OnnxModel, opset_versions, plain_domain
 from fornaxc.importers.onnx.tensors import TensorSource
 
 _MAX_CALL_DEPTH = 100  # functions that call functions
-_MAX_INLINED = 1_000_000  # nodes that come from functions
+_MAX_INLINED = 500_000  # nodes that come from functions
 
 FunctionKey = tuple[str, str, str]
 
@@ -135,6 +135,7 @@ def value_info(proto: ValueInfoProto, name: str | None = None) -> ValueInfo:
 def _dim(proto: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if proto.HasField("dim_value"):
         return int(proto.dim_value)
+    require_text(proto.dim_param)
     return proto.dim_param or None
 
 
@@ -186,6 +187,7 @@ class _Context:
         self._schema_versions: dict[FunctionKey | tuple[str, str, int], int | None] = {}
         self._taken: set[str] = set()
         for function in model.proto.functions:
+            require_text(function.domain, function.name, function.overload, *function.input, *function.output)
             key = (plain_domain(function.domain), function.name, function.overload)
             if key in self.functions:
                 raise _function_error(function, "is defined twice")
@@ -212,6 +214,7 @@ class _Context:
 
     def graph(self, proto: GraphProto, scope: _Scope) -> RawGraph:
         """A graph, whose names are added to the empty `scope`."""
+        require_text(proto.name, *(info.name for info in proto.output))
         initializers = self._initializers(proto, scope)
         inputs = []
         both = []
@@ -267,6 +270,7 @@ class _Context:
         return {name: value_info(info, name) for name, info in known if name is not None}
 
     def _define(self, name: str, scope: _Scope, what: str, target: str | None = None) -> None:
+        require_text(name)
         if name in scope.names:
             message = f"{what} is named {name!r}, as is another value of the same graph"
             raise model_error(Code.DUPLICATE_VALUE, message, value=name)
@@ -408,6 +412,7 @@ def _labels(protos: Sequence[NodeProto], scope: _Scope) -> list[str]:
     given = {proto.name for proto in protos}
     labels = []
     for index, proto in enumerate(protos):
+        require_text(proto.name, proto.op_type, proto.domain, proto.overload)
         label = node_label(proto, index)
         while not proto.name and label in given:
             label += "_"
@@ -418,10 +423,12 @@ def _labels(protos: Sequence[NodeProto], scope: _Scope) -> list[str]:
 def _check_defined(proto: NodeProto, label: str, captures: dict[str, str], scope: _Scope) -> None:
     for name in proto.input:
         if name and not scope.sees(name):
+            require_text(name)
             message = f"the {proto.op_type} node {label!r} uses {name!r}, which nothing defines"
             raise model_error(Code.UNDEFINED_INPUT, message, node=label, input=name)
     for name, user in captures.items():
         if not scope.sees(name):
+            require_text(name)
             who = f"the node {user!r}" if user else "an output"
             message = f"{who} in a subgraph of the {proto.op_type} node {label!r} uses {name!r}, which nothing defines"
             raise model_error(Code.UNDEFINED_INPUT, message, node=user or label, input=name)
@@ -433,6 +440,7 @@ def _attributes(proto: NodeProto, label: str, scope: _Scope) -> dict[str, _Bound
     seen = set()
     for attribute in proto.attribute:
         name = attribute.name
+        require_text(name, attribute.ref_attr_name)
         if name in seen:
             message = f"the {proto.op_type} node {label!r} has two attributes named {name!r}"
             raise model_error(Code.INVALID_ATTRIBUTE, message, node=label, attribute=name)

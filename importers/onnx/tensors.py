@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import SparseTensorProto, TensorProto
 
 from fornaxc.errors import ModelError
-from fornaxc.importers.onnx.codes import Code, model_error
+from fornaxc.importers.onnx.codes import Code, model_error, require_text
 from fornaxc.importers.onnx.external import ExternalFolder
 from fornaxc.importers.onnx.wire import Payload, length_delimited
 
@@ -139,6 +139,7 @@ class TensorReader:
 
     def dense(self, proto: TensorProto, what: str) -> TensorSource:
         """The source of a TensorProto; `what` names it in messages where it has no name."""
+        require_text(proto.name)
         name = proto.name or what or "(unnamed)"
         element = _ELEMENTS.get(proto.data_type)
         if element is None:
@@ -159,6 +160,7 @@ class TensorReader:
 
     def sparse(self, proto: SparseTensorProto, what: str) -> TensorSource:
         """The source of a sparse tensor, which `load` makes dense (onnx.proto, message SparseTensorProto)."""
+        require_text(proto.values.name)
         name = proto.values.name or what or "(unnamed)"
         values, indices = self.dense(proto.values, name), self.dense(proto.indices, f"{name} (indices)")
         shape = tuple(proto.dims)
@@ -289,6 +291,7 @@ class _Storage:
             raise _invalid(self.name, "holds strings, which cannot be external data")
         entries = {entry.key: entry.value for entry in self.proto.external_data}
         location = entries.get("location", "")
+        require_text(*entries.values())
         path, file_size = self.reader.external.find(location, self.name)
         wanted = self.element.raw_length(self.size)
         offset, length = self._number(entries, "offset", 0), self._number(entries, "length", wanted)
