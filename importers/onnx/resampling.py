@@ -1,0 +1,166 @@
+"""Which elements of an axis a resized axis is made of, and with which weights (ONNX Resize).
+
+Coordinates are exact fractions, weights float64; nothing here knows of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+
+from fornaxc.importers.onnx.context import Refused
+from fornaxc.ir.graph import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The attributes of a Resize."""
+
+    mode: str = "nearest"
+    coordinates: str = "half_pixel"
+    nearest: str = "round_prefer_floor"
+    cubic: float = -0.75
+    excludes_outside: bool = False
+    antialias: bool = False
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Element i of the result is the sum over t of weights[i, t] * x[indices[i, t]]; `outside` elements are the fill."""
+
+    indices: Array
+    weights: Array
+    outside: Array
+
+    @property
+    def copies(self) -> bool:
+        """Whether each element is just one of the axis."""
+        return self.indices.shape[1] == 1
+
+
+Real = Fraction | np.float32
+
+
+def _coordinate(s: Sampling, i: Real, old: Real, new: Real, scale: Real, crop: tuple[Real, Real]) -> Real:
+    """Where element `i` of the new axis lies in the old one, in the arithmetic of the arguments."""
+    one = type(i)(1)
+    half = one / type(i)(2)
+    match s.coordinates:
+        case "half_pixel":
+            return (i + half) / scale - half
+        case "pytorch_half_pixel":
+            return (i + half) / scale - half if new > 1 else type(i)(0)
+        case "half_pixel_symmetric":
+            return old * half * (one - new / (old * scale)) + (i + half) / scale - half
+        case "asymmetric":
+            return i / scale
+        case "align_corners":
+            return i * (old - one) / (new - one) if new > 1 else type(i)(0)
+        case "tf_crop_and_resize":
+            first, last = crop
+            if new > 1:
+                return first * (old - one) + i * (last - first) * (old - one) / (new - one)
+            return half * (first + last) * (old - one)
+    raise Refused(f"coordinate_transformation_mode {s.coordinates!r}")
+
+
+def source_coordinates(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> list[Fraction]:
+    """Where in the old axis each element of the new one lies, exactly."""
+    if s.coordinates in ("align_corners", "tf_crop_and_resize") and abs(old * scale - new) > 1e-4:
+        raise Refused(f"{s.coordinates} with a scale that gives a fractional size: the tools disagree")
+    bounds = Fraction(crop[0]), Fraction(crop[1])
+    numbers = (Fraction(old), Fraction(new), scale, bounds)
+    return [Fraction(_coordinate(s, Fraction(i), *numbers)) for i in range(new)]
+
+
+def _nearest(s: Sampling, x: list[Fraction], old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> Array:
+    """The index nearest to each coordinate. Where float32 arithmetic rounds another way, runtimes differ: `Refused`."""
+    single = np.float32
+    bounds = single(crop[0]), single(crop[1])
+    numbers = (single(old), single(new), single(float(scale)), bounds)
+    rounding = ROUNDING[s.nearest]
+    exact = [rounding(v) for v in x]
+    rough = [rounding(Fraction(float(_coordinate(s, single(i), *numbers)))) for i in range(new)]
+    near = np.clip(exact, 0, old - 1)
+    if s.coordinates != "tf_crop_and_resize" and (near != np.clip(rough, 0, old - 1)).any():
+        raise Refused("a nearest element that is a question of rounding")
+    return np.asarray(near, np.int64)
+
+
+_HALF = Fraction(1, 2)
+ROUNDING: dict[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda x: ceil(x - _HALF),
+    "round_prefer_ceil": lambda x: floor(x + _HALF),
+    "floor": floor,
+    "ceil": ceil,
+}
+
+
+def _linear(distance: Array) -> Array:
+    return np.maximum(0, 1 - np.abs(distance))
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    d = np.abs(distance)
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def table(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> Table:
+    """The samples of an axis of `old` elements resized to `new`."""
+    exact = source_coordinates(s, old, new, scale, crop)
+    outside = np.zeros(new, bool)
+    if s.coordinates == "tf_crop_and_resize":
+        outside = np.array([v < 0 or v > old - 1 for v in exact], bool)
+    if s.mode == "nearest":
+        return Table(_nearest(s, exact, old, new, scale, crop)[:, None], np.ones((new, 1)), outside)
+    x = np.array([float(v) for v in exact], np.float64)
+    reach = 1 if s.mode == "linear" else 2
+    squeeze = min(float(scale), 1.0) if s.antialias else 1.0
+    taps = 2 * reach if squeeze == 1 else floor(2 * reach / squeeze) + 1
+    first = np.floor(x - reach / squeeze) + 1
+    places = first[:, None] + np.arange(taps)[None, :]
+    distance = (places - x[:, None]) * squeeze
+    weights = _linear(distance) if s.mode == "linear" else _cubic(distance, s.cubic)
+    if s.excludes_outside:
+        weights = np.where((places < 0) | (places > old - 1), 0, weights)
+    if s.excludes_outside or squeeze < 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    return Table(np.clip(places, 0, old - 1).astype(np.int64), weights, outside)
+
+
+Phase = tuple[tuple[int, float], ...]
+
+
+def phases(s: Sampling, scale: int) -> tuple[Phase, ...]:
+    """The samples of an axis of any size made `scale` times as long.
+
+    Element k * scale + j of the result is the sum over (offset, weight) in phase j of weight * x[k + offset], where
+    positions beyond the ends mean the end itself. `Refused` where the pattern depends on the size.
+    """
+    if s.coordinates in ("align_corners", "tf_crop_and_resize"):
+        raise Refused(f"{s.coordinates} on an axis of symbolic size")
+    if s.excludes_outside and s.mode == "cubic":
+        raise Refused("exclude_outside on an axis of symbolic size")
+    centred = s.coordinates != "asymmetric"
+    found = []
+    for j in range(scale):
+        x = Fraction(2 * j + 1, 2 * scale) - Fraction(1, 2) if centred else Fraction(j, scale)
+        found.append(_phase(s, x))
+    return tuple(found)
+
+
+def _phase(s: Sampling, x: Fraction) -> Phase:
+    if s.mode == "nearest":
+        return ((ROUNDING[s.nearest](x), 1.0),)
+    reach = 1 if s.mode == "linear" else 2
+    places = np.array([floor(x) + 1 - reach + t for t in range(2 * reach)], np.float64)
+    distance = places - float(x)
+    weights = _linear(distance) if s.mode == "linear" else _cubic(distance, s.cubic)
+    return tuple((int(p), float(w)) for p, w in zip(places, weights, strict=True) if w != 0)
