@@ -1,0 +1,235 @@
+"""Attention and RotaryEmbedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+
+from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import BroadcastTo, Gather, Iota, MatMul, Pad, Softmax
+from fornaxc.ir.types import DType
+
+
+def _heads(ctx: NodeContext, x: Value, count: int) -> Value:
+    """[batch, sequence, heads * size] as [batch, heads, sequence, size]; a tensor of rank 4 is so already."""
+    if x.type.rank == 4:
+        return x
+    ctx.require(x.type.rank == 3 and count > 0, f"Attention cannot take {x.type} with {count} heads")
+    batch, length, width = x.type.shape
+    ctx.require(width % count == 0, f"{width} does not split into {count} heads")
+    return c.transpose(ctx.b, c.reshape(ctx.b, x, (batch, length, count, width // count)), (0, 2, 1, 3))
+
+
+def _repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
+    """Each head of keys or values as often as query heads share it, next to one another."""
+    batch, have, length, size = x.type.shape
+    if have == heads:
+        return x
+    ctx.require(
+        isinstance(have, int) and isinstance(heads, int) and have > 0 and heads % have == 0,
+        f"{heads} query heads do not share {have} heads of keys",
+    )
+    wide = ctx.b.emit(BroadcastTo((batch, have, heads // have, length, size)), c.unsqueeze(ctx.b, x, (2,)))
+    return c.reshape(ctx.b, wide, (batch, heads, length, size))
+
+
+def _with_past(b: GraphBuilder, past: Value | None, new: Value) -> Value:
+    if past is None:
+        return new
+    batch, heads, _, size = new.type.shape
+    return c.concat(b, [c.rebind(b, past, (batch, heads, past.type.shape[2], size)), new], 2)
+
+
+def _positions(b: GraphBuilder, length: Dim, axis: int) -> Value:
+    """0, 1, ... along one axis of a tensor of rank 4."""
+    return b.emit(Iota(tuple(length if i == axis else 1 for i in range(4)), axis, DType.I64))
+
+
+def _both(b: GraphBuilder, left: Value | None, right: Value) -> Value:
+    return right if left is None else c.binary(b, "and", left, right)
+
+
+def _allowed(ctx: NodeContext, queries: Dim, keys: Dim, offset: Value, bounds: tuple[int, int]) -> Value | None:
+    """Which keys each query may see by position, as a bool that broadcasts to [batch, heads, queries, keys].
+
+    Query i stands at i + offset and sees `bounds` keys to its left and right (-1: any number).
+    """
+    b = ctx.b
+    left, right = bounds
+    if left < 0 and right < 0:
+        return None
+    at = c.binary(b, "add", _positions(b, queries, 2), offset)
+    key = _positions(b, keys, 3)
+    seen: Value | None = None
+    if right >= 0:
+        seen = c.compare(b, "le", key, c.with_scalar(b, "add", at, right))
+    if left >= 0:
+        seen = _both(b, seen, c.compare(b, "ge", key, c.with_scalar(b, "sub", at, left)))
+    return seen
+
+
+def _full_mask(ctx: NodeContext, mask: Value, keys: Dim) -> Value:
+    """A mask of rank 4 whose last axis, where it is short, is filled up with forbidden keys."""
+    b = ctx.b
+    ctx.require(mask.type.rank <= 4, f"an attention mask of {mask.type}")
+    mask = c.reshape(b, mask, (*(1,) * (4 - mask.type.rank), *mask.type.shape))
+    have = mask.type.shape[3]
+    ctx.refuse_unless(have != 1 or keys == 1, "an attention mask over one key, which may mean padding or broadcasting")
+    if have == keys or not isinstance(keys, int) or not isinstance(have, int):
+        return mask
+    ctx.require(have < keys, f"an attention mask over {have} keys for {keys}")
+    fill = c.scalar(b, False if mask.type.dtype is DType.BOOL else float("-inf"), mask.type.dtype)
+    return b.emit(Pad((0,) * 4, (0, 0, 0, keys - have)), mask, fill)
+
+
+def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Sequence[Value]]:
+    """`padded`: with nonpad_kv_seqlen (version 24). `windowed`: with window sizes (version 25)."""
+
+    def handler(ctx: NodeContext) -> Sequence[Value]:
+        b, query, mask = ctx.b, ctx.input(0), ctx.optional(3)
+        dtype = query.type.dtype
+        merged = query.type.rank == 3
+        q_heads, kv_heads = ctx.int("q_num_heads", 0), ctx.int("kv_num_heads", 0)
+        q = _heads(ctx, query, q_heads)
+        key = _with_past(b, ctx.optional(4), _heads(ctx, ctx.input(1), kv_heads))
+        value = _with_past(b, ctx.optional(5), _heads(ctx, ctx.input(2), kv_heads))
+        batch, heads, queries, _ = q.type.shape
+        keys = key.type.shape[2]
+        length = ctx.optional(6) if padded else None
+        offset = _offset(ctx, length, queries)
+        causal = bool(ctx.int("is_causal", 0))
+        left, right = (ctx.int("left_window_size", -1), ctx.int("right_window_size", -1)) if windowed else (-1, -1)
+        if causal:
+            right = 0
+        scores = _scores(ctx, q, _repeat_heads(ctx, key, heads))
+        mode = ctx.int("qk_matmul_output_mode", 0)
+        ctx.require(mode in (0, 1, 2, 3), f"no qk_matmul_output_mode {mode}")
+        shown = scores
+        cap = ctx.float("softcap", 0.0)
+        ctx.refuse_unless(cap >= 0, "a negative softcap")
+        if cap:
+            scores = c.with_scalar(b, "mul", c.unary(b, "tanh", c.with_scalar(b, "div", scores, cap)), cap)
+        shown = scores if mode == 1 or (mode == 0 and not ctx.wants_output(3)) else shown
+        seen = _allowed(ctx, queries, keys, offset, (left, right))
+        if length is not None:
+            limit = c.reshape(b, c.cast(b, length, DType.I64), (length.type.shape[0], 1, 1, 1))
+            seen = _both(b, seen, c.compare(b, "lt", _positions(b, keys, 3), limit))
+        scores, seen = _masked(ctx, scores, mask, seen)
+        shown = scores if mode == 2 else shown
+        weights = _weights(ctx, scores, seen, dtype)
+        shown = weights if mode == 3 else shown
+        y = b.emit(MatMul(), weights, _repeat_heads(ctx, value, heads))
+        if merged:
+            y = c.reshape(b, c.transpose(b, y, (0, 2, 1, 3)), (batch, queries, heads * y.type.shape[3]))
+        return [y, key, value, shown]
+
+    return handler
+
+
+def _offset(ctx: NodeContext, length: Value | None, queries: Dim) -> Value:
+    """How many keys precede the first query: an i64 that broadcasts to [batch, 1, 1, 1]."""
+    b, past = ctx.b, ctx.optional(4)
+    if length is not None:
+        ctx.require(past is None, "nonpad_kv_seqlen beside past keys")
+        each = c.binary(b, "sub", c.cast(b, length, DType.I64), c.reshape(b, b.dims((queries,)), (1,)))
+        return c.reshape(b, each, (length.type.shape[0], 1, 1, 1))
+    return c.reshape(b, b.dims((0 if past is None else past.type.shape[2],)), (1, 1, 1, 1))
+
+
+def _scores(ctx: NodeContext, q: Value, key: Value) -> Value:
+    """(q * sqrt(scale)) (k * sqrt(scale))^T."""
+    b, size = ctx.b, q.type.shape[3]
+    if ctx.has("scale"):
+        root = sqrt(ctx.float("scale"))
+    else:
+        ctx.refuse_unless(isinstance(size, int) and size > 0, "a head of symbolic size")
+        root = sqrt(1 / sqrt(int(str(size))))
+    turned = c.transpose(b, key, (0, 1, 3, 2))
+    turned = c.rebind(b, turned, (*q.type.shape[:2], size, turned.type.shape[3]))
+    return b.emit(MatMul(), c.with_scalar(b, "mul", q, root), c.with_scalar(b, "mul", turned, root))
+
+
+def _masked(ctx: NodeContext, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, Value | None]:
+    """Scores with forbidden keys at -inf, and (where any can be) which keys are allowed."""
+    b = ctx.b
+    if mask is not None:
+        mask = _full_mask(ctx, mask, scores.type.shape[3])
+        if mask.type.dtype is DType.BOOL:
+            seen = _both(b, seen, mask)
+        else:
+            bias = c.cast(b, mask, scores.type.dtype)
+            scores = c.binary(b, "add", scores, c.expand(b, bias, scores.type.shape))
+            allowed = c.compare(b, "ne", bias, c.scalar(b, float("-inf"), bias.type.dtype))
+            seen = _both(b, seen, allowed)
+    if seen is None:
+        return scores, None
+    seen = c.expand(b, seen, scores.type.shape)
+    return c.select(b, seen, scores, c.scalar(b, float("-inf"), scores.type.dtype)), seen
+
+
+def _weights(ctx: NodeContext, scores: Value, seen: Value | None, dtype: DType) -> Value:
+    """Softmax over the keys; a query that may see none gets zeros."""
+    b = ctx.b
+    precision = ctx.dtype("softmax_precision") if ctx.has("softmax_precision") else dtype
+    weights = c.cast(b, b.emit(Softmax(3), c.cast(b, scores, precision)), dtype)
+    if seen is None:
+        return weights
+    some = c.reduce(b, "max", seen, (3,))
+    return c.select(b, some, weights, c.scalar(b, 0, dtype))
+
+
+onnx_op("Attention", 23)(_attention(padded=False, windowed=False))
+onnx_op("Attention", 24)(_attention(padded=True, windowed=False))
+onnx_op("Attention", 25)(_attention(padded=True, windowed=True))
+
+
+@onnx_op("RotaryEmbedding", 23)
+def rotary_embedding(ctx: NodeContext) -> Value:
+    """Pairs of elements of each head are turned by the angle of their position; what lies beyond the rotated part stays."""
+    b, x = ctx.b, ctx.input(0)
+    count = ctx.int("num_heads", 0)
+    if x.type.rank == 3:
+        ctx.require(count > 0 and x.type.shape[2] % count == 0, f"{count} heads of {x.type}")
+        y = c.reshape(b, x, (*x.type.shape[:2], count, x.type.shape[2] // count))
+    else:
+        ctx.require(x.type.rank == 4, f"RotaryEmbedding cannot take {x.type}")
+        y = c.transpose(b, x, (0, 2, 1, 3))
+    batch, length, heads, size = y.type.shape
+    if not isinstance(size, int):
+        ctx.refuse_unless(False, "a head of symbolic size")
+        return x
+    rotated = ctx.int("rotary_embedding_dim", 0) or size
+    ctx.require(rotated % 2 == 0 and rotated <= size, f"a rotation of {rotated} elements in heads of {size}")
+    half = rotated // 2
+    cos, sin = (_angles(ctx, ctx.input(i), (batch, length, half)) for i in (1, 2))
+    turned = c.slice_axis(b, y, 3, 0, rotated)
+    interleaved = bool(ctx.int("interleaved", 0))
+    if interleaved:
+        first, second = (c.slice_axis(b, turned, 3, i, half, 2) for i in (0, 1))
+    else:
+        first, second = (c.slice_axis(b, turned, 3, i, half) for i in (0, half))
+    real = c.binary(b, "sub", c.binary(b, "mul", cos, first), c.binary(b, "mul", sin, second))
+    imaginary = c.binary(b, "add", c.binary(b, "mul", sin, first), c.binary(b, "mul", cos, second))
+    if interleaved:
+        pairs = c.concat(b, [c.unsqueeze(b, v, (4,)) for v in (real, imaginary)], 4)
+        turned = c.reshape(b, pairs, (batch, length, heads, rotated))
+    else:
+        turned = c.concat(b, [real, imaginary], 3)
+    if rotated < size:
+        turned = c.concat(b, [turned, c.slice_axis(b, y, 3, rotated, size - rotated)], 3)
+    return c.reshape(b, turned, x.type.shape) if x.type.rank == 3 else c.transpose(b, turned, (0, 2, 1, 3))
+
+
+def _angles(ctx: NodeContext, table: Value, shape: Sequence[Dim]) -> Value:
+    """The cosines or sines of each position: [batch, sequence, 1, half]."""
+    b, places = ctx.b, ctx.optional(3)
+    if places is not None:
+        ctx.require(table.type.rank == 2, f"a cache of {table.type} beside position ids")
+        table = b.emit(Gather(0), table, c.cast(b, c.rebind(b, places, shape[:2]), DType.I64))
+    ctx.require(table.type.rank == 3, f"a cache of {table.type}")
+    return c.unsqueeze(b, c.rebind(b, table, shape), (2,))
