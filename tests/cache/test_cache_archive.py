@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import random
+import struct
 import time
 import zipfile
 from collections.abc import Callable
@@ -71,6 +72,18 @@ def test_blobs_lie_in_place_aligned(whole: StoredArtifact, written: Path) -> Non
             assert path == written
             assert offset % (4096 if blob.media_type == media.WEIGHTS else 64) == 0
             assert mapped[offset : offset + size] == source.read_bytes()
+
+
+@pytest.mark.parametrize("alignment", [64, 4096])
+def test_padding_is_a_whole_extra_field_wherever_a_member_begins(alignment: int) -> None:
+    for offset in range(200):
+        header = zipfmt.local_header(zipfmt.Member("blobs", offset, 10, 0), alignment)
+        assert (offset + len(header)) % alignment == 0
+        name_length, extra_length = struct.unpack_from("<HH", header, 26)
+        extra = header[30 + name_length :]
+        assert len(extra) == extra_length
+        if extra:
+            assert struct.unpack_from("<H", extra, 2)[0] == len(extra) - 4
 
 
 def test_same_artifact_same_bytes_whatever_the_clock_and_the_order_say(
@@ -284,6 +297,8 @@ def test_extract(written: Path, whole: StoredArtifact, tmp_path: Path, flip: Fli
     with pytest.raises(ArtifactError, match="holds no blob"):
         archive.locate("sha256:" + "0" * 64)
     flip(written, archive.locate(mef.digest)[1])
+    with pytest.raises(ArtifactError, match="is damaged"):
+        archive.read(mef.digest)
     with pytest.raises(ArtifactError, match="is damaged"):
         archive.extract(mef.digest, tmp_path / "bad.mef")
     assert not (tmp_path / "bad.mef").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -157,3 +158,31 @@ def test_the_hit_path_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_bytes_are_durable_before_their_name_and_the_name_before_what_follows(
+    cache: Cache, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a power cut may lose is decided by the order of these calls."""
+    publish(cache, KEY)
+    calls: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(fd: int) -> None:
+        calls.append(("sync", os.path.realpath(f"/proc/self/fd/{fd}")))
+        fsync(fd)
+
+    def renamed(old: Path, new: Path) -> None:
+        assert ("sync", str(old)) in calls or Path(new).parent.name == "digests" or Path(new).name == "index.json"
+        calls.append(("rename", str(new)))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    whole = publish(cache, KEY, weights=b"new")
+    blobs = str(cache.root / "blobs" / "sha256")
+    action = calls.index(("rename", str(cache.actions.path_of("request", KEY))))
+    for digest in (whole.descriptor.digest, "sha256:" + hashlib.sha256(b"new").hexdigest()):
+        named = calls.index(("rename", str(cache.store.path_of(digest))))
+        assert ("sync", blobs) in calls[named:action]
+    assert ("sync", str(cache.actions.path_of("request", KEY).parent)) in calls[action:]

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fornaxc.cache import Cache, media
+import pytest
+
+from fornaxc.cache import Cache, maintenance, media
 from fornaxc.cache.digests import Identity
 from fornaxc.cache.maintenance import GRACE, check, gc, ls, usage
 
@@ -176,3 +178,19 @@ def test_gc_of_an_absent_cache_creates_nothing(cache: Cache) -> None:
     assert gc(cache, max_size=0).blobs == 0
     assert check(cache, repair=True).ok
     assert not cache.root.exists()
+
+
+def test_gc_leaves_a_blob_that_another_process_puts_meanwhile(
+    cache: Cache, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(cache, key("a"), mef=b"shared")
+    time.sleep(0.02)
+
+    def put_meanwhile(root: Path) -> set[str]:
+        cache.store.put_bytes(b"shared", media.MEF)
+        return set()
+
+    monkeypatch.setattr(maintenance, "held_keys", put_meanwhile)
+    assert gc(cache, max_size=0).blobs == 3
+    (left,) = cache.store.blobs()
+    assert left.read_bytes() == b"shared"
