@@ -16,6 +16,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run of an artifact gave: its outputs by name, and the seconds that loading and running took."""
+
+    artifact: Path
+    target: str
+    outputs: dict[str, Any]
+    written: Path | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "artifact": str(self.artifact),
+            "target": self.target,
+            "written": None if self.written is None else str(self.written),
+            "seconds": round(self.seconds, 4),
+            "outputs": [
+                {"name": name, "dtype": value.dtype.name, "shape": list(value.shape)}
+                for name, value in self.outputs.items()
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class CompileResult:
     """The artifact of a model for a target. `artifact` is None where `stop_after` ended before there was one."""
 
@@ -153,6 +177,39 @@ def verify(
         return verify_artifact(path, model_path(model) if model is not None else None, given, progress)
     request = _request(target, dims, host_fallback, timeout, None, None, ())
     return verify_model(path, request, _cache(cache_dir), given, progress)
+
+
+def run(
+    artifact: str | Path,
+    *,
+    inputs: str | Path | None = None,
+    output: str | Path | None = None,
+    threads: int | None = None,
+    timeout: float | None = None,
+) -> RunResult:
+    """Run an artifact once, in a process of its own, on the arrays of the .npz file `inputs`; write them to `output`.
+
+    Raises UsageError for a wrong input, ArtifactError for an artifact that cannot run here, ToolchainError where MAX fails.
+    """
+    from time import perf_counter
+
+    from fornaxc.artifact import check_runnable, open_artifact
+    from fornaxc.ir.types import DType
+    from fornaxc.npz import load_npz, save_npz, with_dtypes
+    from fornaxc.runner import run_in_child
+
+    path = Path(artifact)
+    opened = open_artifact(path)
+    check_runnable(opened)
+    arrays = load_npz(Path(inputs), "inputs") if inputs is not None else {}
+    arrays = with_dtypes(arrays, {t["name"]: DType(t["dtype"]).numpy for t in opened.config["inputs"]})
+    begun = perf_counter()
+    (outputs,) = run_in_child(path, [arrays], threads=threads, timeout=timeout)
+    seconds = perf_counter() - begun
+    if output is not None:
+        save_npz(Path(output), outputs)
+    label = opened.config["target"]["label"]
+    return RunResult(path, label, outputs, Path(output) if output is not None else None, seconds)
 
 
 def inspect(

@@ -1,0 +1,5 @@
+"""`python -m fornaxc`."""
+
+from fornaxc.cli.main import main
+
+main()

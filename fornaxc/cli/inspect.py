@@ -1,0 +1,105 @@
+"""`fornaxc inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fornaxc.cli import options
+from fornaxc.cli.session import Session, reporting
+from fornaxc.cli.text import facts, shape, size, table
+
+
+@click.command("inspect")
+@click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
+@options.target
+@options.dims
+@reporting
+def command(session: Session, model_or_artifact: Path, target: str, dims: dict[str, int]) -> int:
+    """Show what MODEL (.onnx) or ARTIFACT (.fxa) holds, and whether the target supports it. Compiles nothing.
+
+    \b
+    Examples:
+      fornaxc inspect model.onnx
+      fornaxc inspect model.onnx --target amd --json
+      fornaxc inspect model.fxa
+    """
+    from fornaxc import api
+
+    document = api.inspect(model_or_artifact, target=target, dims=dims)
+    session.show(document, lambda: _text(document))
+    return 0
+
+
+def _text(document: dict[str, Any]) -> str:
+    parts = [_artifact(document)] if document["kind"] == "artifact" else [_model(document)]
+    for what in ("inputs", "outputs"):
+        if document.get(what):
+            parts += [f"{what}:", table([_tensor(tensor) for tensor in document[what]], indent=2)]
+    if document.get("constraints"):
+        parts += ["constraints:", *(f"  {_constraint(c)}" for c in document["constraints"])]
+    if document["kind"] == "artifact":
+        parts += _artifact_tables(document)
+    else:
+        parts += _model_tables(document)
+    return "\n".join(part for part in parts if part)
+
+
+def _model(document: dict[str, Any]) -> str:
+    return facts(
+        {
+            "model": document["path"],
+            "format": document["format"],
+            "opsets": document["opsets"],
+            "nodes": document["nodes"],
+            "weights": f"{document['weights']}, {size(document['weight_bytes'])}" if "weights" in document else "",
+            "external data": document["external_data"],
+            "target": document["target"],
+            "supported": document["supported"],
+        }
+    )
+
+
+def _model_tables(document: dict[str, Any]) -> list[str]:
+    operators = [{"operator": name, "count": count} for name, count in document["operators"].items()]
+    parts = ["operators:", table(operators, indent=2)] if operators else []
+    if document["refused"]:
+        parts += ["not supported:", table(document["refused"], indent=2)]
+    return parts
+
+
+def _artifact(document: dict[str, Any]) -> str:
+    return facts(
+        {
+            "artifact": document["path"],
+            "format": document["format"],
+            "key": document["key"],
+            "target": document["target"]["label"],
+            "source": document["source"].get("digest"),
+            "ir": document["ir_digest"],
+            "made with": document["toolchain"],
+        }
+    )
+
+
+def _artifact_tables(document: dict[str, Any]) -> list[str]:
+    blobs = [{"blob": b["mediaType"], "size": size(b["size"]), "digest": b["digest"]} for b in document["blobs"]]
+    parts = ["blobs:", table(blobs, indent=2)]
+    if document["host_nodes"]:
+        parts += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
+    runs = [
+        {name: run.get(name) for name in ("when", "verdict", "executed_on", "oracle")} for run in document["verified"]
+    ]
+    return [*parts, "verified:", table(runs, indent=2) if runs else "  never"]
+
+
+def _tensor(tensor: Any) -> dict[str, Any]:
+    if isinstance(tensor, str):
+        return {"name": tensor}
+    return {"name": tensor["name"], "dtype": tensor.get("dtype"), "shape": shape(tensor["shape"])}
+
+
+def _constraint(constraint: Any) -> str:
+    return constraint if isinstance(constraint, str) else " ".join(str(part) for part in constraint)

@@ -1,0 +1,73 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(path_type=Path)
+"""A path that the API judges, so that a missing model is exit status 4 and not a usage error."""
+
+
+def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Shell completion of --target."""
+    from click.shell_completion import CompletionItem
+
+    from fornaxc.targets import known_targets
+
+    listed = {"nvidia": "NVIDIA sm_90", "amd": "AMD gfx942", **known_targets()}
+    return [CompletionItem(name, help=text) for name, text in listed.items() if name.startswith(incomplete)]
+
+
+def _dims(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    sizes = {}
+    for value in values:
+        name, equals, size = value.rpartition("=")
+        if not equals or not name or not size.isdecimal():
+            raise click.BadParameter(f"{value!r} is not NAME=SIZE, for example batch=8", ctx, param)
+        sizes[name] = int(size)
+    return sizes
+
+
+target = click.option(
+    "-t",
+    "--target",
+    default="cpu",
+    show_default=True,
+    metavar="TARGET",
+    shell_complete=complete_target,
+    help="What to compile for: cpu, cpu:NAME, nvidia[:sm_..], amd[:gfx..], apple. `fornaxc targets` lists them.",
+)
+dims = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    callback=_dims,
+    help="Pin a symbolic dim to a size; may be repeated. Others stay symbolic.",
+)
+cache_dir = click.option(
+    "--cache-dir",
+    type=FILE,
+    metavar="DIR",
+    help="The cache's folder; default FORNAXC_CACHE_DIR, else the user's cache folder.",
+)
+timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give up when MAX takes longer than this.",
+)
+host_fallback = click.option(
+    "--no-host-fallback",
+    "host_fallback",
+    flag_value=False,
+    default=True,
+    is_flag=True,
+    help="Refuse operators that a GPU target would place on the host.",
+)

@@ -1,0 +1,92 @@
+"""`fornaxc verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fornaxc.cli import options
+from fornaxc.cli.progress import progress
+from fornaxc.cli.session import Session, reporting
+from fornaxc.cli.text import facts, shape, table
+
+
+@click.command("verify")
+@click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
+@options.target
+@click.option(
+    "--model", type=options.FILE, metavar="MODEL", help="The source model of an artifact: the oracle runs it."
+)
+@click.option("--inputs", type=options.FILE, metavar="IN.npz", help="Inputs by name; generated without this.")
+@click.option(
+    "--expected", type=options.FILE, metavar="OUT.npz", help="Golden outputs by name, in place of the oracle."
+)
+@options.dims
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
+@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
+@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
+@options.cache_dir
+@options.host_fallback
+@options.timeout
+@reporting
+def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
+    """Prove the numbers of MODEL (compiling it first) or ARTIFACT (.fxa) against onnxruntime.
+
+    Exit status 1 where an output differs. For a target that this machine cannot run, the same graph is proven on
+    `cpu`, and the verdict is `unproven` for the target itself.
+
+    \b
+    Examples:
+      fornaxc verify model.onnx
+      fornaxc verify model.onnx --inputs in.npz --expected out.npz
+      fornaxc verify model.fxa --model model.onnx --seed 7
+      fornaxc verify model.onnx --target amd --json
+    """
+    from fornaxc import api
+
+    with progress(session) as show:
+        report = api.verify(model_or_artifact, progress=show, **choices)
+    document = report.to_json()
+    session.show(document, lambda: _text(document))
+    return report.exit
+
+
+def _text(document: dict[str, Any]) -> str:
+    lines = [table([_row(output) for output in document["outputs"]])] if document["outputs"] else []
+    if document.get("host_nodes"):
+        lines += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
+    lines += [f"note: {note}" for note in document.get("notes", [])]
+    lines.append(
+        facts(
+            {
+                "target": document["target"],
+                "executed on": document["executed_on"],
+                "oracle": document["oracle"],
+                "samples": document.get("samples", []),
+                "verdict": document["verdict"],
+            }
+        )
+    )
+    return "\n".join(lines)
+
+
+def _row(output: dict[str, Any]) -> dict[str, Any]:
+    tolerance = output["tolerance"] or {}
+    exact = tolerance and not tolerance.get("rtol") and not tolerance.get("atol")
+    bound = "exact" if exact else f"{tolerance.get('rtol', 0):g} rel, {tolerance.get('atol', 0):g} abs"
+    worst = output.get("worst_index")
+    return {
+        "output": output["name"],
+        "sample": output.get("sample"),
+        "shape": shape(output["shape"]),
+        "dtype": output["dtype"],
+        "max_abs": output["max_abs"],
+        "max_rel": output["max_rel"],
+        "max_ulp": output["max_ulp"],
+        "worst_at": None if worst is None else shape(worst),
+        "tolerance": bound if tolerance else "",
+        "from": tolerance.get("source", ""),
+        "verdict": f"{output['verdict']}: {output['reason']}" if output.get("reason") else output["verdict"],
+    }

@@ -1,0 +1,67 @@
+"""Named arrays in .npz files, also of element types that numpy lacks, and with names that are not identifiers."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fornaxc.cache.files import cache_error, replacing
+from fornaxc.errors import UsageError
+from fornaxc.ir.graph import Array
+
+
+def load_npz(path: Path, what: str) -> dict[str, Array]:
+    """The arrays of the .npz file that is called the `what` file. Raises UsageError where it is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            if not isinstance(data, np.lib.npyio.NpzFile):
+                raise UsageError(
+                    f"{path} holds one array without a name, not named ones",
+                    code="FX224",
+                    hint="write it with numpy.savez(path, NAME=array)",
+                )
+            return {name: data[name] for name in data.files}
+    except FileNotFoundError:
+        raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None
+    except UsageError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy raise many kinds for damaged files
+        raise UsageError(
+            f"the {what} file {path} is not a readable .npz file: {error}",
+            code="FX224",
+            hint="write it with numpy.savez(path, NAME=array, ...)",
+        ) from None
+
+
+def with_dtypes(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, Array]:
+    """Give arrays of raw bytes the element type that their name has: .npy files keep only the size of bfloat16 and float8."""
+    typed = {}
+    for name, array in arrays.items():
+        wanted = dtypes.get(name, array.dtype)
+        raw = array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == wanted.itemsize
+        typed[name] = array.view(wanted) if raw else array
+    return typed
+
+
+def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays to `path` in one step. Raises UsageError if it is no place for a file, CacheError if writing fails."""
+    final = Path(os.path.realpath(path))
+    if final.is_dir() or not final.parent.is_dir():
+        problem = "is a folder" if final.is_dir() else f"is in a folder that does not exist: {final.parent}"
+        raise UsageError(f"{path} {problem}", code="FX228", hint="give the name of a file in an existing folder")
+    try:
+        with (
+            replacing(final, final.parent, prefix=f".{final.name[:100]}-") as fd,
+            os.fdopen(os.dup(fd), "wb") as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+        ):
+            for name, array in arrays.items():
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+    except OSError as error:
+        raise cache_error(error, path, "choose another place for the file") from error
