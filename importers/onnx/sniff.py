@@ -29,7 +29,7 @@ _TEXT: tuple[tuple[str, str], ...] = (
     (r"<\?xml", "an XML document"),
     (r'\s*[{\[]\s*["{\[\]}]', "a JSON document"),
 )
-_STABLEHLO = re.compile(r"\b(stablehlo|mhlo|chlo|vhlo)\.|^\s*(module\b.*\{|func\.func\b)", re.MULTILINE)
+_STABLEHLO = re.compile(r"\b(stablehlo|mhlo|chlo|vhlo)\.|^\s*(module\b[^.=\n{]*\{|func\.func\b)", re.MULTILINE)
 
 
 def is_stablehlo(head: bytes) -> bool:

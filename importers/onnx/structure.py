@@ -59,7 +59,7 @@ class RawNode:
     since_version: int | None
     captures: tuple[str, ...]
     _context: _Context
-    _scopes: dict[str, _Scope]
+    _bound: dict[str, _Bound]
     _subgraphs: dict[str, RawGraph] = field(default_factory=dict)
 
     def subgraph(self, attribute: str) -> RawGraph:
@@ -69,7 +69,7 @@ class RawNode:
             if not proto.HasField("g"):
                 raise self._wrong_kind(attribute, "graph")
             prefix = f"{self.name}/{attribute}/"
-            self._subgraphs[attribute] = self._context.graph(proto.g, self._scopes[attribute].inner(prefix))
+            self._subgraphs[attribute] = self._context.graph(proto.g, self._bound[attribute].scope.inner(prefix))
         return self._subgraphs[attribute]
 
     def tensor(self, attribute: str) -> TensorSource:
@@ -326,7 +326,7 @@ class _Context:
         domain = plain_domain(proto.domain)
         bound = _attributes(proto, label, scope)
         names = {scope.resolve(name): None for name in captures}
-        for attribute in bound.values():
+        for attribute in bound.values() if scope.attributes else ():
             if attribute.scope is not scope and attribute.proto.HasField("g"):
                 names.update(dict.fromkeys(attribute.scope.resolve(n) for n in captured_names(attribute.proto.g)))
         opset = self._opset(proto, label, domain, scope)
@@ -341,7 +341,7 @@ class _Context:
             since_version=self._since(domain, proto.op_type, opset),
             captures=tuple(name for name in names if name is not None),
             _context=self,
-            _scopes={name: attribute.scope for name, attribute in bound.items()},
+            _bound=bound,
         )
 
     def _opset(self, proto: NodeProto, label: str, domain: str, scope: _Scope) -> int:
@@ -437,21 +437,21 @@ def _check_defined(proto: NodeProto, label: str, captures: dict[str, str], scope
 def _attributes(proto: NodeProto, label: str, scope: _Scope) -> dict[str, _Bound]:
     """A node's attributes; references to attributes of the function around are replaced, or left out where unset."""
     found: dict[str, _Bound] = {}
-    seen = set()
+    seen: set[str] = set()
     for attribute in proto.attribute:
-        name = attribute.name
-        require_text(name, attribute.ref_attr_name)
+        name, referred = attribute.name, attribute.ref_attr_name
+        require_text(name, referred)
         if name in seen:
             message = f"the {proto.op_type} node {label!r} has two attributes named {name!r}"
             raise model_error(Code.INVALID_ATTRIBUTE, message, node=label, attribute=name)
         seen.add(name)
-        if not attribute.ref_attr_name:
+        if not referred:
             found[name] = _Bound(attribute, scope)
             continue
         if scope.attributes is None:
             message = f"the attribute {name!r} of the {proto.op_type} node {label!r} refers to a function's attribute, outside of one"
             raise model_error(Code.INVALID_ATTRIBUTE, message, node=label, attribute=name)
-        value = scope.attributes.get(attribute.ref_attr_name)
+        value = scope.attributes.get(referred)
         if value is None:
             continue
         if AttributeProto.UNDEFINED not in (attribute.type, value.proto.type) and attribute.type != value.proto.type:

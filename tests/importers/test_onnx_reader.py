@@ -82,6 +82,7 @@ def test_empty_file(tmp_path: Path) -> None:
         ("ir_version: 8\ngraph {\n}\n", "protobuf's text format"),
         ("<!DOCTYPE html>\n<html>", "an HTML page"),
         ('{"format": "graph-model"}', "a JSON document"),
+        ("module.exports = {\n  a: 1,\n}", "a text file that starts with 'module.exports"),
         (b"PK\x03\x04" + bytes(100), "zip archive"),
         (b"\x80\x02}q\x00", "Python pickle"),
         (b"\x1c\x00\x00\x00TFL3" + bytes(100), "TensorFlow Lite"),
@@ -270,6 +271,36 @@ def test_more_than_two_gigabytes_in_one_file_cost_no_memory(tmp_path: Path) -> N
     command = [sys.executable, "-c", textwrap.dedent(program), file]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     assert int(done.stdout) < 30_000  # KiB
+
+
+def test_loaded_tensors_are_released(tmp_path: Path) -> None:
+    count, elements = 5, 2**23
+    weights = [numpy_helper.from_array(np.ones(elements, np.float32), f"w{i}") for i in range(count)]
+    program = """
+        import resource, sys
+        from fornaxc.importers.onnx.reader import open_model
+        from fornaxc.importers.onnx.structure import raw_graph
+        weights = raw_graph(open_model(sys.argv[1])).initializers
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for source in weights.values():
+            assert source.load()[-1] == 1
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    file = file_of(tmp_path, model([RELU], initializers=weights))
+    command = [sys.executable, "-c", textwrap.dedent(program), file]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert int(done.stdout) * 1024 < 1.5 * elements * 4
+
+
+def test_names_that_are_not_text_are_damage(tmp_path: Path) -> None:
+    whole = model([node_named("good"), RELU]).SerializeToString()
+    with pytest.raises(ModelError, match="not UTF-8") as caught:
+        raw_graph(open_model(file_of(tmp_path, whole.replace(b"good", b"g\xff\xfed"))))
+    assert caught.value.code == "FX408"
+
+
+def node_named(name: str) -> onnx.NodeProto:
+    return helper.make_node("Abs", ["x"], ["z"], name=name)
 
 
 def test_model_in_memory_equals_model_in_a_file(tmp_path: Path) -> None:
