@@ -12,11 +12,12 @@ from fornaxc.cache import Cache, Descriptor, media
 from fornaxc.compiler import Compiled, Request, compile_model, import_source, publish, timestamp
 from fornaxc.errors import UsageError
 from fornaxc.ir.graph import Array, Graph
+from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.targets import parse_target
 from fornaxc.verify.oracle import OnnxOracle, OracleRefused, Reference
 from fornaxc.verify.report import Report
-from fornaxc.verify.verify import Oracle, Sample, compare_samples, generated_samples, load_npz, verdict
+from fornaxc.verify.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
 
 def verify_model(path: Path, request: Request, cache: Cache, given: dict[str, Any], progress: Progress) -> Report:
@@ -107,10 +108,11 @@ def _samples(graph: Graph, oracle: Oracle, given: dict[str, Any]) -> tuple[list[
                 "--expected needs the inputs that it belongs to", code="FX226", hint="give them with --inputs"
             )
         return generated_samples(graph, oracle, given["seed"])
-    inputs = load_npz(given["inputs"], "inputs")
+    inputs = with_dtypes(load_npz(given["inputs"], "inputs"), {str(v.name): v.type.dtype.numpy for v in graph.inputs})
     label = given["inputs"].name
     if given["expected"] is not None:
-        outputs = load_npz(given["expected"], "expected outputs")
+        dtypes = {n: v.type.dtype.numpy for n, v in zip(graph.output_names, graph.outputs, strict=True)}
+        outputs = with_dtypes(load_npz(given["expected"], "expected outputs"), dtypes)
         return [Sample(label, inputs, Reference(outputs, "golden"))], []
     try:
         reference = oracle(inputs)

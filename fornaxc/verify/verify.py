@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from fornaxc.errors import UnsupportedError, UsageError
+from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.runner import run_in_child
 from fornaxc.verify.compare import Row, compare_outputs, verdict_of
@@ -72,21 +70,6 @@ def compare_samples(
     for sample, outputs in zip(samples, results, strict=True):
         rows += compare_outputs(outputs, sample.reference.outputs, rtol=rtol, atol=atol, sample=sample.label)
     return rows
-
-
-def load_npz(path: Path, what: str) -> dict[str, Array]:
-    """The arrays of an .npz file. UsageError where it is not one."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            if not isinstance(data, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array, not named ones")
-            return {name: data[name] for name in data.files}
-    except FileNotFoundError:
-        raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"{path} is not a readable .npz file: {error}", code="FX224") from None
-    except Exception as error:  # zipfile raises its own kinds
-        raise UsageError(f"{path} is not a readable .npz file: {error}", code="FX224") from None
 
 
 def verdict(rows: Sequence[Row], target: str, executed_on: str) -> str:

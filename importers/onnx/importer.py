@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fornaxc.importers.onnx.reader import OnnxModel, open_model
-from fornaxc.importers.onnx.structure import RawGraph, ValueInfo, raw_graph
-
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.onnx.graph import Findings, GraphImporter, input_type
+from fornaxc.importers.onnx.reader import OnnxModel, open_model
+from fornaxc.importers.onnx.structure import RawGraph, ValueInfo, raw_graph
 from fornaxc.importers.onnx.types import element_type
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, parse_dim, single_symbol, symbol, symbols
@@ -100,7 +99,7 @@ def _input_types(inputs: Sequence[ValueInfo], pins: Mapping[str, int]) -> list[T
         if name not in known:
             raise UsageError(
                 f"no input has a dim named {original!r}",
-                code="FX210",
+                code="FX215",
                 hint=f"the symbolic dims are: {', '.join(sorted(known)) or 'none'}",
             )
     return [input_type(t.dtype, t.shape, renamed) for t in types]
