@@ -17,6 +17,7 @@ from fornaxc.cache.files import discard
 from fornaxc.cache.lock import held_keys, holding, lock_path
 from fornaxc.cache.media import MANIFEST, SOURCE, TARGET
 from fornaxc.cache.records import log
+from fornaxc.cache.store import INDEX_LOCK
 from fornaxc.errors import ArtifactError, CacheError
 
 GRACE: Final = 3600.0
@@ -183,13 +184,13 @@ def gc(
     """Remove what nothing names any more, and artifacts by age and size.
 
     max_age: seconds; what was not used for longer goes. max_size: bytes; what was used longest ago goes until the rest
-    fits. keep: request keys that stay. What stays too: an artifact whose key is locked; while any key is locked, what was
-    used within the last hour; temporary files and never-named blobs younger than an hour.
+    fits. keep: request keys that stay. What stays too: an entry whose KEY or NAMESPACE-KEY is locked; while anything is
+    locked, what was used within the last hour; temporary files and never-named blobs younger than an hour.
     """
     current = time.time() if now is None else now
     before = {path: status.st_ctime_ns for path, status in _files(cache.store.blobs())}
     report = GcReport()
-    locked = {key for key in held_keys(cache.root) if len(key) == 64}
+    locked = held_keys(cache.root) - {INDEX_LOCK}
     references = {entry: _references(cache, entry) for entry in cache.actions.entries()}
     used = _last_uses(references)
     sizes = {d.digest: d.size for found in references.values() for d in found or ()}
@@ -199,7 +200,9 @@ def gc(
     def protected(entry: Entry) -> bool:
         if entry.key in keep and entry.namespace == "request":
             return True
-        in_use = entry.key in locked or (bool(locked) and current - used[entry] < GRACE)
+        in_use = bool(locked & {entry.key, f"{entry.namespace}-{entry.key}"}) or (
+            bool(locked) and current - used[entry] < GRACE
+        )
         if in_use:
             report.in_use.append(f"{entry.namespace}/{entry.key}")
         return in_use
@@ -327,7 +330,7 @@ def _rewrite_index(cache: Cache) -> None:
                 manifests[descriptor.digest] = descriptor
     try:
         if manifests or (cache.root / "index.json").exists():
-            with holding(cache.root, "index", timeout=10):
+            with holding(cache.root, INDEX_LOCK, timeout=10):
                 cache.store.rewrite_index(list(manifests.values()))
     except CacheError as error:
         log.warning("index.json is not up to date: %s", error.message)
@@ -340,7 +343,7 @@ def _sweep_locks(cache: Cache) -> None:
         return
     for name in names:
         key = name.removesuffix(".lock")
-        if len(key) == 64 and name.endswith(".lock"):
+        if name.endswith(".lock") and key != INDEX_LOCK:
             with holding(cache.root, key, timeout=0) as held:
                 if held:
                     discard(lock_path(cache.root, key))

@@ -31,6 +31,8 @@ class Stream(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
+INDEX_LOCK: Final = "index"
+
 BLOB_MTIME: Final = 315_532_800
 """Blobs carry this modification time (1980-01-01, seconds since the epoch), so that any later write to one shows."""
 
@@ -141,7 +143,7 @@ class Store:
 
     def list_manifest(self, descriptor: Descriptor) -> None:
         """Add a manifest to `index.json`, which other OCI tools read and fornaxc itself never does. Raises CacheError."""
-        with holding(self.root, "index", timeout=10):
+        with holding(self.root, INDEX_LOCK, timeout=10):
             known = {d.digest: d for d in self._listed()}
             if descriptor.digest not in known:
                 self.rewrite_index([*known.values(), descriptor])

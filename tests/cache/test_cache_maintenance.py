@@ -174,6 +174,14 @@ def test_gc_leaves_what_is_locked_or_in_use(cache: Cache, publish: Publish) -> N
     assert not list((cache.root / "locks").glob("a*.lock")), "locks that nobody holds are swept"
 
 
+def test_gc_leaves_code_whose_lock_carries_its_namespace(cache: Cache) -> None:
+    cache.actions.put("code", key("a"), cache.store.put_bytes(b"code", media.MEF).to_json())
+    used_before(cache, "a", 10 * DAY, "code")
+    with cache.lock(f"code-{key('a')}"):
+        assert gc(cache, max_size=0).actions == []
+    assert gc(cache, max_size=0).actions == [f"code/{key('a')}"]
+
+
 def test_gc_of_an_absent_cache_creates_nothing(cache: Cache) -> None:
     assert gc(cache, max_size=0).blobs == 0
     assert check(cache, repair=True).ok
