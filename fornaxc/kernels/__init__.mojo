@@ -1,0 +1,2 @@
+from .elementwise import *
+from .scan import *

@@ -1,0 +1,166 @@
+"""Matrix products, convolutions and window reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product as cartesian
+
+from max.dtype import DType
+from max.graph import TensorType, TensorValue, ops
+
+from fornaxc.ir.dims import Dim, product
+from fornaxc.ir.ops import Conv, MatMul, Pool
+from fornaxc.ir.ops.elementwise import integer_range
+from fornaxc.lowering import raw
+from fornaxc.lowering.context import LoweringContext
+from fornaxc.lowering.dtypes import FROM_MAX
+from fornaxc.lowering.elementwise import extreme, widened
+from fornaxc.lowering.registry import lower
+from fornaxc.lowering.shape import pad_constant, reshape, vector
+
+T = TensorValue
+
+
+@lower(MatMul)
+def _matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
+    assert c.node is not None
+    (left, right), result = (v.type.shape for v in c.node.inputs), c.node.outputs[0].type.shape
+    if 0 in (left[-1], product(list(result))):
+        return ops.broadcast_to(c.scalar(0.0 if a.dtype.is_float() else 0, a.dtype), c.shape(result))
+    narrow = a.dtype
+    if c.kind == "cpu":
+        a, b = widened(a), widened(b)
+    if narrow in _SMALL_INTS:
+        a, b = ops.cast(a, DType.int32), ops.cast(b, DType.int32)
+    lead = left[:-2]
+    if len(right) == 2:
+        flat = reshape(c, a, [product(list(left[:-1])), left[-1]])
+        found = ops.matmul(flat, b)
+    else:
+        batch = product(list(lead))
+        found = ops.matmul(reshape(c, a, [batch, *left[-2:]]), reshape(c, b, [batch, *right[-2:]]))
+    found = ops.cast(reshape(c, found, result), narrow)
+    if not isinstance(left[-1], int):  # MAX leaves the result unset where nothing is summed
+        empty = ops.equal(c.dim_scalar(left[-1], DType.int64), c.scalar(0, DType.int64))
+        found = ops.where(empty, c.scalar(0.0 if narrow.is_float() else 0, narrow), found)
+    return found
+
+
+_SMALL_INTS = (DType.int8, DType.int16, DType.uint8, DType.uint16)
+
+
+def _channels_last(x: T) -> T:
+    return ops.permute(x, [0, *range(2, x.rank), 1])
+
+
+def _channels_first(x: T) -> T:
+    return ops.permute(x, [0, x.rank - 1, *range(1, x.rank - 1)])
+
+
+@lower(Conv)
+def _conv(c: LoweringContext, op: Conv, x: T, w: T) -> T:
+    """MAX convolves channels-last: [N, ..., C] with filters [..., C/groups, K]."""
+    assert c.node is not None
+    source, filters = (v.type.shape for v in c.node.inputs)
+    result = c.node.outputs[0].type.shape
+    if 0 in result or product(list(filters)) == 0 or 0 in source:
+        return ops.broadcast_to(c.scalar(0.0 if x.dtype.is_float() else 0, x.dtype), c.shape(result))
+    narrow = x.dtype
+    x, w = widened(x), widened(w)
+    window = [int(str(d)) for d in filters[2:]]
+    if x.dtype != DType.float32 or len(window) > 3 or (c.is_literal(c.node.inputs[1]) and op.groups == 1):
+        return ops.cast(_conv_by_taps(c, op, x, w), narrow)
+    images, kernel = _channels_last(x), ops.permute(w, [*range(2, w.rank), 1, 0])
+    if len(window) == 3:
+        found = ops.conv3d(images, kernel, op.strides, op.dilations, _pairs(op.low, op.high), op.groups)
+        return ops.cast(_channels_first(found), narrow)
+    strides, dilations, low, high = op.strides, op.dilations, op.low, op.high
+    if len(window) == 1:  # as a 2-D convolution of height 1
+        n, width, channels = (source[0], source[2], source[1])
+        images = reshape(c, images, [n, 1, width, channels])
+        kernel = reshape(c, kernel, [1, window[0], filters[1], filters[0]])
+        strides, dilations, low, high = (1, *strides), (1, *dilations), (0, *low), (0, *high)
+    found = ops.conv2d(images, kernel, strides, dilations, _pairs(low, high), op.groups)
+    if len(window) == 1:
+        found = reshape(c, found, [result[0], result[2], result[1]])
+    return ops.cast(_channels_first(found), narrow)
+
+
+def _pairs(low: Sequence[int], high: Sequence[int]) -> tuple[int, ...]:
+    return tuple(p for pair in zip(low, high, strict=True) for p in pair)
+
+
+def _padded(
+    c: LoweringContext, x: T, dims: Sequence[Dim], low: Sequence[int], high: Sequence[int], fill: T
+) -> tuple[T, list[Dim]]:
+    """The last axes of `x` extended: it and its dims."""
+    lead = len(dims) - len(low)
+    wide = [*dims[:lead], *(d + a + b for d, a, b in zip(dims[lead:], low, high, strict=True))]
+    return pad_constant(c, x, [0] * lead + list(low), [0] * lead + list(high), fill, wide), wide
+
+
+def _tap(
+    c: LoweringContext, x: T, tap: Sequence[int], out: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
+) -> T:
+    """What one position of the window sees, for every window over the last axes of `x`; `out` are the result's dims."""
+    lead = x.rank - len(tap)
+    starts = [0] * lead + [t * d for t, d in zip(tap, dilations, strict=True)]
+    stops = [*out[:lead], *(s + n * k for s, n, k in zip(starts[lead:], out[lead:], strides, strict=True))]
+    steps = [1] * lead + list(strides)
+    type = TensorType(x.dtype, c.shape(out), c.device)
+    return raw.slice_to(x, vector(c, starts), c.dims_tensor(stops), vector(c, steps), type)
+
+
+def _conv_by_taps(c: LoweringContext, op: Conv, x: T, w: T) -> T:
+    """Any rank and element type: one matrix product for each position of the window."""
+    assert c.node is not None
+    source, filters = (v.type.shape for v in c.node.inputs)
+    result = c.node.outputs[0].type.shape
+    zero = c.scalar(0.0 if x.dtype.is_float() else 0, x.dtype, c.host)
+    padded, _ = _padded(c, x, source, op.low, op.high, zero)
+    groups, depth, width = op.groups, filters[1], int(str(filters[0])) // op.groups
+    places = product(list(result[2:]))
+    kernel = reshape(c, w, [groups, width, depth, *filters[2:]])
+    total: T | None = None
+    for tap in cartesian(*(range(int(str(k))) for k in filters[2:])):
+        seen = _tap(c, padded, tap, (*source[:2], *result[2:]), op.strides, op.dilations)
+        seen = reshape(c, seen, [source[0], groups, depth, places])
+        corner = ops.slice_tensor(kernel, [slice(None)] * 3 + [slice(t, t + 1) for t in tap])
+        weights = ops.broadcast_to(
+            reshape(c, corner, [1, groups, width, depth]), c.shape([source[0], groups, width, depth])
+        )
+        part = ops.matmul(
+            reshape(c, weights, [source[0] * groups, width, depth]),
+            reshape(c, seen, [source[0] * groups, depth, places]),
+        )
+        total = part if total is None else total + part
+    assert total is not None
+    return reshape(c, total, result)
+
+
+@lower(Pool)
+def _pool(c: LoweringContext, op: Pool, x: T) -> T:
+    """The window's positions one by one, as slices: right for every rank, type and NaN."""
+    assert c.node is not None
+    source, result = c.node.inputs[0].type.shape, c.node.outputs[0].type.shape
+    narrow = x.dtype
+    x = widened(x)
+    if not op.window:
+        return ops.cast(x, narrow)
+    padded, _ = _padded(c, x, source, op.low, op.high, _identity(c, op.fn, x.dtype))
+    taps = [_tap(c, padded, tap, result, op.strides, op.dilations) for tap in cartesian(*(range(k) for k in op.window))]
+    total = taps[0]
+    for tap in taps[1:]:
+        total = (
+            total + tap
+            if op.fn == "sum"
+            else (extreme("max", total, tap) if x.dtype.is_float() else ops.max(total, tap))
+        )
+    return ops.cast(total, narrow)
+
+
+def _identity(c: LoweringContext, fn: str, dtype: DType) -> T:
+    if dtype.is_float():
+        return c.scalar(0.0 if fn == "sum" else -math.inf, dtype, c.host)
+    return c.scalar(0 if fn == "sum" else integer_range(FROM_MAX[dtype])[0], dtype, c.host)

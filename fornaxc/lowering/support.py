@@ -1,0 +1,92 @@
+"""What cannot be lowered, found without MAX: so that a request can be refused before a compiler starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fornaxc.ir.dims import DimExpr, single_symbol, symbols
+from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import Cumulative, If, TopK
+from fornaxc.ir.types import DType, TensorType
+
+SUPPORTED = frozenset(
+    {
+        DType.BOOL,
+        DType.I8,
+        DType.I16,
+        DType.I32,
+        DType.I64,
+        DType.U8,
+        DType.U16,
+        DType.U32,
+        DType.U64,
+        DType.F16,
+        DType.BF16,
+        DType.F32,
+        DType.F64,
+    }
+)
+
+
+def unsupported(graph: Graph, device_kind: str) -> list[dict[str, Any]]:
+    """Every node (and input) that cannot be lowered for "cpu" or "gpu": {"node", "op", "ir", "reason"}, in program order."""
+    found = _inputs(graph)
+    bare = {name for v in graph.inputs for d in v.type.shape if (name := single_symbol(d)) is not None}
+    _body(graph, device_kind, bare, found)
+    return found
+
+
+def _inputs(graph: Graph) -> list[dict[str, Any]]:
+    bare = {name for v in graph.inputs for d in v.type.shape if (name := single_symbol(d)) is not None}
+    found = []
+    for value in graph.inputs:
+        reason = _bad_type(value.type)
+        hidden = sorted({n for d in value.type.shape for n in symbols(d)} - bare)
+        if reason is None and hidden:
+            reason = f"no input has the size {', '.join(hidden)} by itself"
+        if reason is not None:
+            found.append({"node": value.name, "op": "input", "ir": str(value.type), "reason": reason})
+    return found
+
+
+def _bad_type(type: TensorType) -> str | None:
+    if type.dtype not in SUPPORTED:
+        return f"the element type {type.dtype} is not supported"
+    return None
+
+
+def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str, Any]]) -> None:
+    for node in graph.nodes:
+        for region in node.regions:
+            _body(region, device_kind, known, found)
+        reason = _reason(node, device_kind, known)
+        if reason is not None:
+            found.append(
+                {
+                    "node": node.origin.node,
+                    "op": node.origin.op or node.op.name,
+                    "ir": str(node.op),
+                    "reason": reason,
+                }
+            )
+        known |= {n for v in node.outputs for d in v.type.shape for n in symbols(d)}
+
+
+def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
+    values: tuple[Value, ...] = (*node.inputs, *node.outputs)
+    for value in values:
+        reason = _bad_type(value.type)
+        if reason is not None:
+            return reason
+    if isinstance(node.op, If):
+        fresh = sorted({n for t in node.op.types for d in t.shape for n in symbols(d)} - known)
+        if fresh:
+            return "its branches give results of different sizes"
+    if device_kind == "gpu":
+        if isinstance(node.op, TopK) and isinstance(node.op.k, DimExpr):
+            return "on a GPU the k of top_k must be known when the model is compiled"
+        if isinstance(node.op, Cumulative) and node.op.fn == "prod":
+            size = node.inputs[0].type.shape[node.op.axis]
+            if isinstance(size, DimExpr):
+                return "on a GPU a running product needs an axis of known size"
+    return None
