@@ -56,12 +56,17 @@ def is_held(root: Path, key: str) -> bool:
 
 def held_keys(root: Path) -> set[str]:
     """The keys whose locks are held now."""
+    return {key for key in known_keys(root) if is_held(root, key)}
+
+
+def known_keys(root: Path) -> list[str]:
+    """The keys that have a lock file, held or not."""
     try:
         names = os.listdir(root / "locks")
     except OSError:
-        return set()
-    keys = (name.removesuffix(".lock") for name in names if name.endswith(".lock"))
-    return {key for key in keys if _NAME.fullmatch(key) and is_held(root, key)}
+        return []
+    keys = (name.removesuffix(".lock") for name in sorted(names) if name.endswith(".lock"))
+    return [key for key in keys if _NAME.fullmatch(key)]
 
 
 def lock_path(root: Path, key: str) -> Path:

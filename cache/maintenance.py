@@ -14,7 +14,7 @@ from fornaxc.cache.actions import Entry
 from fornaxc.cache.cache import Cache
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.files import discard
-from fornaxc.cache.lock import held_keys, holding, lock_path
+from fornaxc.cache.lock import held_keys, holding, known_keys, lock_path
 from fornaxc.cache.media import MANIFEST, SOURCE, TARGET
 from fornaxc.cache.records import log
 from fornaxc.cache.store import INDEX_LOCK
@@ -337,13 +337,8 @@ def _rewrite_index(cache: Cache) -> None:
 
 
 def _sweep_locks(cache: Cache) -> None:
-    try:
-        names = os.listdir(cache.root / "locks")
-    except OSError:
-        return
-    for name in names:
-        key = name.removesuffix(".lock")
-        if name.endswith(".lock") and key != INDEX_LOCK:
+    for key in known_keys(cache.root):
+        if key != INDEX_LOCK:
             with holding(cache.root, key, timeout=0) as held:
                 if held:
                     discard(lock_path(cache.root, key))

@@ -168,7 +168,10 @@ def test_gc_leaves_what_is_locked_or_in_use(cache: Cache, publish: Publish) -> N
         assert keys(cache) == {"a", "c"}, "a is locked; c was used by what may be the process that holds the lock"
         assert sorted(report.in_use) == [f"request/{key('a')}", f"request/{key('c')}"]
         assert cache.lookup(key("a"), "full") is not None
+    foreign = cache.root / "locks" / ".nfs0001.lock"
+    foreign.touch()
     gc(cache, max_size=0)
+    assert foreign.exists()
     assert keys(cache) == set()
     assert cache.store.blobs() == []
     assert not list((cache.root / "locks").glob("a*.lock")), "locks that nobody holds are swept"
