@@ -158,6 +158,8 @@ class RegionImporter(GraphImporter):
     def __init__(self, outer: GraphImporter, raw: RawGraph, types: Sequence[TensorType]) -> None:
         super().__init__(GraphBuilder(outer.b), raw, outer.findings, outer)
         self.b.origin = outer.b.origin
+        if len(raw.inputs) != len(types):
+            raise Invalid(f"its body takes {len(raw.inputs)} inputs where {len(types)} are given")
         for info, type in zip(raw.inputs, types, strict=True):
             self.values[info.name] = self.b.input(type)
 
