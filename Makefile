@@ -1,0 +1,48 @@
+# Needs Python 3.11 or newer; everything else is installed into $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.installed
+
+.PHONY: help demo test check test-slow test-zoo format clean
+
+help:
+	@echo "make demo       compile, verify and run the sample model"
+	@echo "make test       the tests"
+	@echo "make check      ruff and mypy"
+	@echo "make test-slow  the long suites"
+	@echo "make test-zoo   real models, minutes each; downloads them"
+	@echo "make format     rewrite the sources in the project's format"
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: $(READY)
+	mkdir -p build
+	$(BIN)/fornaxc compile samples/digits/digits.onnx -o build/digits.fxa
+	$(BIN)/fornaxc verify samples/digits/digits.onnx
+	$(BIN)/fornaxc run build/digits.fxa --inputs samples/digits/images.npz -o build/digits.npz
+	$(BIN)/python samples/digits/show.py samples/digits/images.npz build/digits.npz
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow and not zoo"
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+test-zoo: $(READY)
+	$(BIN)/python -m pytest -m zoo
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache
