@@ -1,0 +1,70 @@
+"""CenterCropPad and Col2Im."""
+
+from __future__ import annotations
+
+from itertools import product as cartesian
+from math import prod
+
+from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.windows import pad_spatial
+from fornaxc.ir import compose as c
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import Pad
+
+MOST_TAPS = 512  # blocks with more elements are not unrolled
+
+
+@onnx_op("CenterCropPad", 18)
+def center_crop_pad(ctx: NodeContext) -> Value:
+    """Each axis cut or filled with zeros to the wanted size; of an odd difference the larger half is at the end."""
+    b, x = ctx.b, ctx.input(0)
+    sizes = ctx.dims(1, "the shape")
+    axes = [ctx.axis(a, x.type.rank) for a in ctx.ints("axes", tuple(range(x.type.rank)))]
+    ctx.require(len(axes) == len(sizes), f"{len(sizes)} sizes for {len(axes)} axes")
+    low, high = [0] * x.type.rank, [0] * x.type.rank
+    for axis, size in zip(axes, sizes, strict=True):
+        more = size - x.type.shape[axis]
+        if not isinstance(more, int):
+            ctx.refuse_unless(False, f"whether {size} is more than {x.type.shape[axis]} depends on the sizes")
+        elif more < 0:
+            x = c.slice_axis(b, x, axis, -more // 2, size)
+        else:
+            low[axis], high[axis] = more // 2, more - more // 2
+    if not any(high):
+        return x
+    return b.emit(Pad(tuple(low), tuple(high)), x, c.scalar(b, 0, x.type.dtype))
+
+
+@onnx_op("Col2Im", 18)
+def col2im(ctx: NodeContext) -> Value:
+    """The sum of all blocks at their places in the image: for each element of a block, its spread-out column."""
+    b, x = ctx.b, ctx.input(0)
+    image, block = (
+        tuple(int(v) for v in ctx.constant(i, what)) for i, what in ((1, "image_shape"), (2, "block_shape"))
+    )
+    rank = len(image)
+    strides, dilations = ctx.ints("strides", (1,) * rank), ctx.ints("dilations", (1,) * rank)
+    pads = ctx.ints("pads", (0,) * (2 * rank))
+    ctx.require(len(block) == len(strides) == len(dilations) == rank == len(pads) // 2, "lists of unequal lengths")
+    ctx.refuse_unless(prod(block) <= MOST_TAPS, f"a block of {list(block)}")
+    padded = [n + p + q for n, p, q in zip(image, pads[:rank], pads[rank:], strict=True)]
+    spans = [d * (k - 1) + 1 for k, d in zip(block, dilations, strict=True)]
+    counts = [(n - span) // s + 1 for n, span, s in zip(padded, spans, strides, strict=True)]
+    batch, rows, columns = x.type.shape
+    taps = prod(block)
+    ctx.require(rows % taps == 0 and columns == prod(counts), f"{x.type} does not hold the blocks of {list(image)}")
+    split = c.reshape(b, x, (batch, rows // taps, taps, *counts))
+    total: Value | None = None
+    for number, tap in enumerate(cartesian(*(range(k) for k in block))):
+        part = c.reshape(b, c.slice_axis(b, split, 2, number, 1), (batch, rows // taps, *counts))
+        low = [t * d for t, d in zip(tap, dilations, strict=True)]
+        spread = [(n - 1) * s + 1 for n, s in zip(counts, strides, strict=True)]
+        high = [n - w - p for n, w, p in zip(padded, spread, low, strict=True)]
+        part = pad_spatial(b, part, low, high, 0, [s - 1 for s in strides])
+        total = part if total is None else c.binary(b, "add", total, part)
+    ctx.require(total is not None and prod(counts) != 0, "an empty block")
+    assert total is not None
+    for axis, (low_pad, size) in enumerate(zip(pads[:rank], image, strict=True), 2):
+        total = c.slice_axis(b, total, axis, low_pad, size)
+    return total
