@@ -62,7 +62,7 @@ class GraphImporter:
         if name in self.broken:
             return None
         if name in self.raw.initializers:
-            self.values[name] = self._initializer(name, self.raw.initializers[name])
+            self.values[name] = self.constant(name, self.raw.initializers[name])
             return self.values[name]
         return self.parent.lookup(name) if self.parent is not None else None
 
@@ -72,7 +72,8 @@ class GraphImporter:
             return self._weights[value].load()
         return self.parent.weight_content(value) if self.parent is not None else None
 
-    def _initializer(self, name: str, source: TensorSource) -> Value:
+    def constant(self, name: str, source: TensorSource) -> Value:
+        """A tensor of the model: part of the program where it is a short list of integers, else a weight."""
         dtype = source.dtype
         if dtype.kind in "iub" and dtype.itemsize >= 4 and source.size <= LITERAL_ELEMENTS:
             return self.b.literal(source.load(), name)
