@@ -174,7 +174,7 @@ class GraphBuilder:
 
     def finish(self, outputs: Sequence[Value], names: Sequence[str] = ()) -> Graph:
         """The graph; nodes that nothing uses are left out."""
-        from fornaxc.passes.dead import drop_dead
+        from fornaxc.ir.dead import drop_dead
 
         constraints = () if self.parent else tuple(self.constraints)
         graph = Graph(

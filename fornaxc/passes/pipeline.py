@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fornaxc.errors import UsageError
 from fornaxc.ir.checker import check
+from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Graph
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.cse import share_common
-from fornaxc.passes.dead import drop_dead
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.simplify import simplify

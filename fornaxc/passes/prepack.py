@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.dims import DimExpr
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
 from fornaxc.ir.ops import IrError, NotFoldable, Op
-from fornaxc.passes.dead import drop_dead
 
 GROWTH = 2  # a packed tensor may be this many times as large as what it is made of
 SMALL_BYTES = 1 << 20  # and any tensor up to this size may be packed
