@@ -1,0 +1,176 @@
+"""The rooms of the house import only what docs/architecture.md lets them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "fornaxc"
+HEAVY = {"max", "onnx", "onnxruntime", "jaxlib", "rich", "numpy"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package, links followed, by dotted name."""
+    found = {}
+    for base, folders, names in os.walk(PACKAGE, followlinks=True):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(base, name)
+                parts = path.relative_to(ROOT).with_suffix("").parts
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(module: str, *, at_start_only: bool = False) -> Iterator[str]:
+    """Absolute names that a module imports; those for type checkers left out with `at_start_only`."""
+    tree = ast.parse(MODULES[module].read_text())
+    nodes = _at_start(tree.body) if at_start_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            base = node.module or ""
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield inner if inner in MODULES else base
+
+
+def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.If):
+            for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            yield from _at_start(node.orelse if for_types else [*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            yield from _at_start([*node.body, *(s for h in node.handlers for s in h.body), *node.orelse])
+        else:
+            yield node
+
+
+def room_of(module: str) -> str:
+    """`fornaxc.ir` of `fornaxc.ir.ops.linear`; a file of the package itself is a room of its own."""
+    return ".".join(module.split(".")[:2])
+
+
+def of_room(room: str) -> list[str]:
+    return sorted(m for m in MODULES if m == room or m.startswith(f"{room}."))
+
+
+# room: (rooms that it may import, third-party packages that it may import, exceptions as exact modules)
+RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "fornaxc.ir": ({"fornaxc.errors"}, {"numpy", "ml_dtypes"}, {"fornaxc.kernels.packing"}),
+    "fornaxc.kernels": (set(), {"numpy", "ml_dtypes"}, set()),
+    "fornaxc.passes": ({"fornaxc.ir", "fornaxc.errors"}, {"numpy", "ml_dtypes"}, {"fornaxc.kernels.packing"}),
+    "fornaxc.importers": (
+        {"fornaxc.ir", "fornaxc.errors"},
+        {"numpy", "ml_dtypes", "onnx", "google"},
+        set(),
+    ),
+    "fornaxc.lowering": (
+        {"fornaxc", "fornaxc.ir", "fornaxc.errors", "fornaxc.kernels"},
+        {"numpy", "ml_dtypes", "max"},
+        set(),
+    ),
+    "fornaxc.targets": ({"fornaxc.errors"}, set(), set()),
+    "fornaxc.cache": ({"fornaxc.errors"}, {"platformdirs"}, set()),
+    "fornaxc.errors": (set(), set(), set()),
+    "fornaxc.phases": (set(), set(), set()),
+    "fornaxc.cli": (
+        {
+            "fornaxc",
+            "fornaxc.api",
+            "fornaxc.runtime",
+            "fornaxc.errors",
+            "fornaxc.phases",
+            "fornaxc.targets",
+            "fornaxc.cache",
+        },
+        {"click", "rich", "numpy"},
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("room", sorted(RULES))
+def test_rooms_import_what_they_may(room: str) -> None:
+    rooms, packages, exceptions = RULES[room]
+    assert (ROOT / room.replace(".", "/")).is_dir() or of_room(room), f"{room} is gone"
+    wrong = []
+    for module in of_room(room):
+        for name in imports(module):
+            top = name.split(".")[0]
+            if top == "fornaxc":
+                allowed = name in exceptions or room_of(name) in {room, *rooms}
+            else:
+                allowed = top in sys.stdlib_module_names or top in packages
+            if not allowed:
+                wrong.append(f"{module} imports {name}")
+    assert wrong == []
+
+
+def _reached(start: str) -> set[str]:
+    """Everything that importing a module runs, third-party packages by their top name."""
+    reached: set[str] = set()
+    pending = [start]
+    while pending:
+        name = pending.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        if name in MODULES:
+            pending += imports(name, at_start_only=True)
+            pending += [name.rpartition(".")[0]] if "." in name else []
+        elif "." in name:
+            pending.append(name.split(".")[0])
+    return reached
+
+
+@pytest.mark.parametrize(
+    ("start", "forbidden"),
+    [
+        ("fornaxc", HEAVY),
+        ("fornaxc.cli.main", HEAVY),
+        ("fornaxc.cli.compile", HEAVY),
+        ("fornaxc.api", HEAVY),
+        ("fornaxc.compiler", HEAVY),
+        ("fornaxc.cache.maintenance", HEAVY),
+        ("fornaxc.cache.archive", HEAVY),
+        ("fornaxc.targets", HEAVY),
+        ("fornaxc.artifact", HEAVY),
+        ("fornaxc.runtime", {"onnx", "onnxruntime", "jaxlib", "rich", "fornaxc.importers", "fornaxc.lowering"}),
+        ("fornaxc.runner", {"onnx", "onnxruntime", "jaxlib", "rich", "fornaxc.importers", "fornaxc.lowering"}),
+    ],
+)
+def test_what_a_start_does_not_import(start: str, forbidden: set[str]) -> None:
+    assert _reached(start) & forbidden == set()
+
+
+def test_the_command_starts_without_heavy_packages() -> None:
+    script = (
+        "import sys; from fornaxc.cli.main import run; code = run(['--help']); "
+        "import fornaxc.api, fornaxc.compiler, fornaxc.cli.compile; "
+        f"sys.stderr.write(' '.join(set({sorted(HEAVY)}) & sys.modules.keys())); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: fornaxc" in done.stdout
+
+
+def test_running_an_artifact_needs_neither_onnx_nor_onnxruntime() -> None:
+    script = (
+        "import sys; sys.modules.update(onnx=None, onnxruntime=None, jaxlib=None); "
+        "import fornaxc.runtime, fornaxc.runner, fornaxc.cli.run; from fornaxc import api, load"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
