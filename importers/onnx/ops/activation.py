@@ -71,8 +71,8 @@ def celu(ctx: NodeContext) -> Value:
 @onnx_op("ThresholdedRelu", 10, 22)
 def thresholded_relu(ctx: NodeContext) -> Value:
     x = ctx.input(0)
-    below = c.compare(ctx.b, "le", x, c.scalar(ctx.b, ctx.float("alpha", 1.0), x.type.dtype))
-    return c.select(ctx.b, below, c.scalar(ctx.b, 0, x.type.dtype), x)
+    above = c.compare(ctx.b, "gt", x, c.scalar(ctx.b, ctx.float("alpha", 1.0), x.type.dtype))
+    return c.select(ctx.b, above, x, c.scalar(ctx.b, 0, x.type.dtype))
 
 
 def _hard_sigmoid(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:

@@ -123,7 +123,8 @@ def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Seque
         shown = scores if mode == 2 else shown
         weights = _weights(ctx, scores, seen, dtype)
         shown = weights if mode == 3 else shown
-        y = b.emit(MatMul(), weights, _repeat_heads(ctx, value, heads))
+        shared = _repeat_heads(ctx, value, heads)
+        y = b.emit(MatMul(), weights, c.rebind(b, shared, (batch, heads, keys, shared.type.shape[3])))
         if merged:
             y = c.reshape(b, c.transpose(b, y, (0, 2, 1, 3)), (batch, queries, heads * y.type.shape[3]))
         return [y, key, value, shown]

@@ -38,32 +38,24 @@ def _sum_square(b: GraphBuilder, x: Value, axes: Axes) -> Value:
     return c.reduce(b, "sum", b.emit(Binary("mul"), x, x), axes)
 
 
-def _in_float(b: GraphBuilder, x: Value, over: Callable[[Value], Value]) -> Value:
-    """`over` computed in floating point; integers go through f64 and back."""
-    if x.type.dtype.is_float:
-        return over(x)
-    return c.cast(b, over(c.cast(b, x, DType.F64)), x.type.dtype)
-
-
 def _l2(b: GraphBuilder, x: Value, axes: Axes) -> Value:
-    return _in_float(b, x, lambda v: c.unary(b, "sqrt", _sum_square(b, v, axes)))
+    """Of integers: the root in float64, towards zero."""
+    wide = x if x.type.dtype.is_float else c.cast(b, x, DType.F64)
+    return c.cast(b, c.unary(b, "sqrt", _sum_square(b, wide, axes)), x.type.dtype)
 
 
 def _log_sum(b: GraphBuilder, x: Value, axes: Axes) -> Value:
-    return _in_float(b, x, lambda v: c.unary(b, "log", c.reduce(b, "sum", v, axes)))
+    return c.unary(b, "log", c.reduce(b, "sum", x, axes))
 
 
 def log_sum_exp(b: GraphBuilder, x: Value, axes: Axes) -> Value:
     """log(sum(exp(x))), shifted by the maximum where that is finite."""
 
-    def stable(v: Value) -> Value:
-        top = c.reduce(b, "max", v, axes)
-        wild = c.compare(b, "eq", c.unary(b, "abs", top), c.scalar(b, float("inf"), v.type.dtype))
-        shift = c.select(b, wild, c.scalar(b, 0, v.type.dtype), top)
-        total = c.reduce(b, "sum", c.unary(b, "exp", c.binary(b, "sub", v, shift)), axes)
-        return c.binary(b, "add", c.unary(b, "log", total), shift)
-
-    return _in_float(b, x, stable)
+    top = c.reduce(b, "max", x, axes)
+    wild = c.compare(b, "eq", c.unary(b, "abs", top), c.scalar(b, float("inf"), x.type.dtype))
+    shift = c.select(b, wild, c.scalar(b, 0, x.type.dtype), top)
+    total = c.reduce(b, "sum", c.unary(b, "exp", c.binary(b, "sub", x, shift)), axes)
+    return c.binary(b, "add", c.unary(b, "log", total), shift)
 
 
 def drop_axes(b: GraphBuilder, x: Value, axes: Sequence[int]) -> Value:
@@ -76,6 +68,9 @@ def _finish(ctx: NodeContext, x: Value, axes: Axes, over: Over) -> Value:
     dtype = x.type.dtype
     if dtype is DType.BOOL:
         ctx.refuse_unless(over in (_MAX, _MIN), "a reduction of bool other than max and min")
+    ctx.refuse_unless(
+        dtype.is_float or over not in (_log_sum, log_sum_exp), f"a logarithm of {dtype}: the tools disagree"
+    )
     result = over(ctx.b, x, axes)
     return result if keep else drop_axes(ctx.b, result, axes)
 
