@@ -18,13 +18,14 @@ from fornaxc.ir.graph import Array
 def load_npz(path: Path, what: str) -> dict[str, Array]:
     """The arrays of the .npz file that is called the `what` file. Raises UsageError where it is not one."""
     try:
-        with np.load(path, allow_pickle=False) as data:
-            if not isinstance(data, np.lib.npyio.NpzFile):
-                raise UsageError(
-                    f"{path} holds one array without a name, not named ones",
-                    code="FX224",
-                    hint="write it with numpy.savez(path, NAME=array)",
-                )
+        data = np.load(path, allow_pickle=False)
+        if isinstance(data, np.ndarray):
+            raise UsageError(
+                f"{path} holds one array without a name, not named ones",
+                code="FX224",
+                hint="write it with numpy.savez(path, NAME=array)",
+            )
+        with data:
             return {name: data[name] for name in data.files}
     except FileNotFoundError:
         raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None

@@ -21,13 +21,13 @@ class Terminated(KeyboardInterrupt):
 
 def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     """Tell the user what went wrong; returns the exit status. Never raises, and never shows a traceback below -vv."""
+    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more at exit
+        return _BROKEN_PIPE
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0 if error.code is None else 5
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more at exit
-        return _BROKEN_PIPE
     if isinstance(error, click.Abort | KeyboardInterrupt):
         terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
         return _interrupted(terminated, arguments)
