@@ -12,7 +12,6 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Bitcast, Cast
 from fornaxc.ir.types import DType
 
-
 _NO_INFINITY = (DType.F8E4M3FNUZ, DType.F8E5M2FNUZ)
 
 

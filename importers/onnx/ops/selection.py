@@ -1,0 +1,119 @@
+"""Searches, sorting and running totals: NonZero, Compress, Unique, TopK, CumSum, CumProd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim, is_nonnegative
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import Cumulative, Gather, NonZero, ScatterElements, TopK
+from fornaxc.ir.types import DType
+
+
+@onnx_op("NonZero", 9, 13)
+def non_zero(ctx: NodeContext) -> Value:
+    x = ctx.input(0)
+    ctx.refuse_unless(x.type.rank > 0, "NonZero of a scalar")
+    return ctx.b.emit(NonZero(ctx.b.fresh_dim()), x)
+
+
+def _places(b: GraphBuilder, condition: Value) -> Value:
+    """The indices at which a rank-1 bool tensor is true."""
+    found = b.emit(NonZero(b.fresh_dim()), condition)
+    return c.reshape(b, found, (found.type.shape[1],))
+
+
+@onnx_op("Compress", 9, 11, 28)
+def compress(ctx: NodeContext) -> Value:
+    """The slices along `axis` (of the flattened tensor without it) at which a condition, possibly shorter, is true."""
+    b, x, condition = ctx.b, ctx.input(0), ctx.input(1)
+    ctx.require(condition.type.rank == 1, f"the condition is {condition.type}")
+    if ctx.has("axis"):
+        axis = ctx.axis(ctx.int("axis"), x.type.rank)
+    else:
+        x, axis = c.reshape(b, x, (x.type.elements,)), 0
+    content = ctx.content(condition)
+    if content is not None and content.dtype != object:
+        return b.emit(Gather(axis), x, b.literal(np.flatnonzero(content).astype(np.int64)))
+    return b.emit(Gather(axis), x, _places(b, condition))
+
+
+def _top_k(ctx: NodeContext, k: Dim, largest: bool) -> tuple[Value, ...]:
+    x = ctx.input(0)
+    axis = ctx.axis(ctx.int("axis", -1), x.type.rank)
+    n = x.type.shape[axis]
+    ctx.require(not isinstance(k, int) or k >= 0, f"k is {k}")
+    if isinstance(k, int) and isinstance(n, int):
+        ctx.require(k <= n, f"k is {k}, more than the {n} elements")
+    elif not is_nonnegative(n - k):
+        ctx.b.require(n, ">=", k, "TopK takes no more elements than there are")
+    return ctx.b.emit_all(TopK(k, axis, largest), x)
+
+
+@onnx_op("TopK", 1)
+def top_k_attribute(ctx: NodeContext) -> tuple[Value, ...]:
+    return _top_k(ctx, ctx.int("k"), largest=True)
+
+
+@onnx_op("TopK", 10)
+def top_k_input(ctx: NodeContext) -> tuple[Value, ...]:
+    return _top_k(ctx, ctx.dims(1, "k")[0], largest=True)
+
+
+@onnx_op("TopK", 11, 24)
+def top_k(ctx: NodeContext) -> tuple[Value, ...]:
+    """Sorted also where `sorted` is 0, which asks for any order."""
+    ctx.ignore("sorted")
+    return _top_k(ctx, ctx.dims(1, "k")[0], largest=bool(ctx.int("largest", 1)))
+
+
+def _cumulative(fn: str) -> Callable[[NodeContext], Value]:
+    def handler(ctx: NodeContext) -> Value:
+        x = ctx.input(0)
+        axis = ctx.axis(int(ctx.constant(1, "the axis").reshape(()).item()), x.type.rank)
+        exclusive, reverse = bool(ctx.int("exclusive", 0)), bool(ctx.int("reverse", 0))
+        return ctx.b.emit(Cumulative(fn, axis, exclusive, reverse), x)
+
+    return handler
+
+
+onnx_op("CumSum", 11, 14)(_cumulative("sum"))
+onnx_op("CumProd", 26)(_cumulative("prod"))
+
+
+@onnx_op("Unique", 11, 28)
+def unique(ctx: NodeContext) -> tuple[Value, Value, Value, Value]:
+    """The distinct elements, where each is first, which one each element is, and how often each is."""
+    b, x = ctx.b, ctx.input(0)
+    if ctx.has("axis"):
+        ctx.refuse_unless(x.type.rank == 1, "Unique along an axis of a tensor of rank 2 and more")
+        ctx.axis(ctx.int("axis"), 1)
+    in_order = bool(ctx.int("sorted", 1))
+    ctx.refuse_unless(x.type.dtype is not DType.BOOL, "Unique of bool")
+    n = x.type.elements
+    ctx.refuse_unless(n != 0, "Unique of nothing")
+    if not isinstance(n, int):
+        b.require(n, ">=", 1, "Unique of nothing is not supported")
+    ordered, order = b.emit_all(TopK(n, 0, False), c.reshape(b, x, (n,)))
+    before = c.slice_axis(b, ordered, 0, 0, n - 1)
+    changes = c.compare(b, "ne", c.slice_axis(b, ordered, 0, 1, n - 1), before)
+    starts = c.concat(b, [b.literal(np.array([True])), changes], 0)
+    places = _places(b, starts)
+    values, first = b.emit(Gather(0), ordered, places), b.emit(Gather(0), order, places)
+    (count,) = places.type.shape
+    ends = c.concat(b, [places, b.dims((n,))], 0)
+    counts = c.binary(b, "sub", c.slice_axis(b, ends, 0, 1, count), places)
+    group = c.with_scalar(b, "sub", b.emit(Cumulative("sum", 0), c.cast(b, starts, DType.I64)), 1)
+    if not in_order:
+        _, by_place = b.emit_all(TopK(count, 0, False), first)
+        _, rank = b.emit_all(TopK(count, 0, False), by_place)
+        values, first, counts = (b.emit(Gather(0), v, by_place) for v in (values, first, counts))
+        group = b.emit(Gather(0), rank, group)
+    inverse = b.emit(ScatterElements(0), c.full(b, 0, order.type), order, group)
+    return values, first, inverse, counts
