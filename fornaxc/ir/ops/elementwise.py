@@ -95,7 +95,7 @@ class Unary(Op):
         (x,) = arrays
         if is_symbolic(x):
             if self.fn == "neg":
-                return (-x,)
+                return (np.asarray(-x, object),)
             raise NotFoldable(self.fn)
         with np.errstate(all="ignore"):
             if self.fn == "not":
@@ -190,7 +190,7 @@ class Binary(Op):
             if self.fn not in _DIM_BINARY:
                 raise NotFoldable(self.fn)
             try:
-                return (np.frompyfunc(_DIM_BINARY[self.fn], 2, 1)(a, b),)
+                return (np.asarray(np.frompyfunc(_DIM_BINARY[self.fn], 2, 1)(a, b), object),)
             except ZeroDivisionError as error:
                 raise NotFoldable("a division by zero") from error
         if self.fn in ("mod", "rem") and a.dtype.kind in "iu" and np.any(b == 0):
