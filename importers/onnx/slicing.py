@@ -8,6 +8,7 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, ceildiv, dim_max, dim_min, is_nonnegative, symbols
 
 _END = 2**31 - 1  # bounds from here on mean the end of an axis of symbolic size
+_FAR = 10**9  # bounds from here on are taken to be beyond any axis, which is checked before each run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ def _forward(b: GraphBuilder, n: Dim, start: Dim, end: Dim, step: int) -> Cut | 
     first = n + start if isinstance(start, int) and start < 0 else start
     last = n + end if isinstance(end, int) and end < 0 else end
     if isinstance(end, int) and end >= _END:
+        last = n
+    elif isinstance(end, int) and end >= _FAR and _checkable(b, n):
+        b.require(end, ">=", n, f"a slice to {end} means the whole axis")
         last = n
     one = _single(b, n, first, last)
     if one is not None:
