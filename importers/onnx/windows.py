@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.context import Invalid, NodeContext
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, ceildiv, dim_max, dim_min
@@ -95,6 +95,13 @@ def static_pads(
         return x, tuple(p for p, _ in ints), tuple(q for _, q in ints)
     zeros = (0,) * len(low)
     return pad_spatial(b, x, low, high, fill), zeros, zeros
+
+
+def split_dim(size: Dim, parts: int) -> Dim:
+    """The size of each of `parts` equal parts. A symbolic size is taken to divide, which a reshape asserts at run time."""
+    if parts <= 0 or (isinstance(size, int) and size % parts):
+        raise Invalid(f"{size} does not split into {parts} equal parts")
+    return size // parts
 
 
 def pad_spatial(

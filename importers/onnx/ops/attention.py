@@ -7,9 +7,11 @@ from math import sqrt
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.sampling import size_as
+from fornaxc.importers.onnx.windows import split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, symbols
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import BroadcastTo, Gather, Iota, MatMul, Pad, Softmax
 from fornaxc.ir.types import DType
@@ -21,8 +23,8 @@ def _heads(ctx: NodeContext, x: Value, count: int) -> Value:
         return x
     ctx.require(x.type.rank == 3 and count > 0, f"Attention cannot take {x.type} with {count} heads")
     batch, length, width = x.type.shape
-    ctx.require(width % count == 0, f"{width} does not split into {count} heads")
-    return c.transpose(ctx.b, c.reshape(ctx.b, x, (batch, length, count, width // count)), (0, 2, 1, 3))
+    size = split_dim(width, count)
+    return c.transpose(ctx.b, c.reshape(ctx.b, x, (batch, length, count, size)), (0, 2, 1, 3))
 
 
 def _repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
@@ -30,11 +32,11 @@ def _repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
     batch, have, length, size = x.type.shape
     if have == heads:
         return x
-    ctx.require(
-        isinstance(have, int) and isinstance(heads, int) and have > 0 and heads % have == 0,
-        f"{heads} query heads do not share {have} heads of keys",
+    ctx.refuse_unless(
+        isinstance(have, int) and isinstance(heads, int), f"{heads} query heads over {have} heads of keys"
     )
-    wide = ctx.b.emit(BroadcastTo((batch, have, heads // have, length, size)), c.unsqueeze(ctx.b, x, (2,)))
+    each = split_dim(heads, int(str(have)))
+    wide = ctx.b.emit(BroadcastTo((batch, have, each, length, size)), c.unsqueeze(ctx.b, x, (2,)))
     return c.reshape(ctx.b, wide, (batch, heads, length, size))
 
 
@@ -80,11 +82,15 @@ def _full_mask(ctx: NodeContext, mask: Value, keys: Dim) -> Value:
     mask = c.reshape(b, mask, (*(1,) * (4 - mask.type.rank), *mask.type.shape))
     have = mask.type.shape[3]
     ctx.refuse_unless(have != 1 or keys == 1, "an attention mask over one key, which may mean padding or broadcasting")
-    if have == keys or not isinstance(keys, int) or not isinstance(have, int):
+    more = keys - have
+    if more == 0:
         return mask
-    ctx.require(have < keys, f"an attention mask over {have} keys for {keys}")
+    if isinstance(more, int):
+        ctx.require(more > 0, f"an attention mask over {have} keys for {keys}")
+    elif symbols(more) <= b.input_symbols():
+        b.require(keys, ">=", have, "an attention mask is over no more keys than there are")
     fill = c.scalar(b, False if mask.type.dtype is DType.BOOL else float("-inf"), mask.type.dtype)
-    return b.emit(Pad((0,) * 4, (0, 0, 0, keys - have)), mask, fill)
+    return b.emit(Pad((0,) * 4, (0, 0, 0, more)), mask, fill)
 
 
 def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Sequence[Value]]:
@@ -143,16 +149,20 @@ def _offset(ctx: NodeContext, length: Value | None, queries: Dim) -> Value:
 
 
 def _scores(ctx: NodeContext, q: Value, key: Value) -> Value:
-    """(q * sqrt(scale)) (k * sqrt(scale))^T."""
-    b, size = ctx.b, q.type.shape[3]
+    """(q * sqrt(scale)) (k * sqrt(scale))^T; the scale is 1 / sqrt(head size) by default."""
+    b, size, dtype = ctx.b, q.type.shape[3], q.type.dtype
     if ctx.has("scale"):
-        root = sqrt(ctx.float("scale"))
+        scale = ctx.float("scale")
+        ctx.refuse_unless(scale >= 0, f"a scale of {scale}")
+        root = c.scalar(b, sqrt(scale), dtype)
+    elif isinstance(size, int):
+        ctx.refuse_unless(size > 0, "heads of no elements")
+        root = c.scalar(b, size**-0.25, dtype)
     else:
-        ctx.refuse_unless(isinstance(size, int) and size > 0, "a head of symbolic size")
-        root = sqrt(1 / sqrt(int(str(size))))
+        root = c.cast(b, c.with_scalar(b, "pow", size_as(b, size, DType.F32), -0.25), dtype)
     turned = c.transpose(b, key, (0, 1, 3, 2))
     turned = c.rebind(b, turned, (*q.type.shape[:2], size, turned.type.shape[3]))
-    return b.emit(MatMul(), c.with_scalar(b, "mul", q, root), c.with_scalar(b, "mul", turned, root))
+    return b.emit(MatMul(), c.binary(b, "mul", q, root), c.binary(b, "mul", turned, root))
 
 
 def _masked(ctx: NodeContext, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, Value | None]:
@@ -195,8 +205,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     b, x = ctx.b, ctx.input(0)
     count = ctx.int("num_heads", 0)
     if x.type.rank == 3:
-        ctx.require(count > 0 and x.type.shape[2] % count == 0, f"{count} heads of {x.type}")
-        y = c.reshape(b, x, (*x.type.shape[:2], count, x.type.shape[2] // count))
+        ctx.require(count > 0, "num_heads is missing")
+        y = c.reshape(b, x, (*x.type.shape[:2], count, split_dim(x.type.shape[2], count)))
     else:
         ctx.require(x.type.rank == 4, f"RotaryEmbedding cannot take {x.type}")
         y = c.transpose(b, x, (0, 2, 1, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.windows import pad_spatial, read_pads, read_windows, static_pads
+from fornaxc.importers.onnx.windows import pad_spatial, read_pads, read_windows, split_dim, static_pads
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
@@ -107,10 +107,10 @@ def _transposed_filter(ctx: NodeContext, w: Value, group: int) -> Value:
     """[C, M/group, ...] to [M, C/group, ...], every spatial axis reversed."""
     b, shape = ctx.b, w.type.shape
     channels, filters, window = shape[0], shape[1], shape[2:]
-    ctx.require(group > 0 and channels % group == 0, f"{channels} channels do not split into {group} groups")
-    grouped = c.reshape(b, w, (group, channels // group, filters, *window))
+    each = split_dim(channels, group)
+    grouped = c.reshape(b, w, (group, each, filters, *window))
     swapped = c.transpose(b, grouped, (0, 2, 1, *range(3, 3 + len(window))))
-    turned = c.reshape(b, swapped, (group * filters, channels // group, *window))
+    turned = c.reshape(b, swapped, (group * filters, each, *window))
     if all(k == 1 for k in window):
         return turned
     starts = (0, 0, *(k - 1 for k in window))

@@ -20,7 +20,7 @@ from fornaxc.importers.onnx.sampling import (
     size_as,
     weighted_sum,
 )
-from fornaxc.importers.onnx.windows import read_windows
+from fornaxc.importers.onnx.windows import read_windows, split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, product
@@ -210,13 +210,12 @@ def deform_conv(ctx: NodeContext) -> Value:
     batch, channels = x.type.shape[:2]
     out = offsets.type.shape[2:]
     taps = int(np.prod(windows.window))
-    ctx.require(channels % shares == 0 and channels % group == 0, f"{channels} channels do not split into groups")
     moves = c.reshape(b, offsets, (batch * shares, taps, 2, *out))
     places = [
         _deformed(b, moves, axis, windows.window, windows.strides[axis], windows.dilations[axis], windows.low[axis])
         for axis in (0, 1)
     ]
-    per = channels // shares
+    per = split_dim(channels, shares)
     rows = rows_last(b, c.reshape(b, x, (batch * shares, per, *x.type.shape[2:])))
     sizes = x.type.shape[2:]
     spots = [c.reshape(b, p, (batch * shares, taps * product(out))) for p in places]
@@ -233,10 +232,9 @@ def deform_conv(ctx: NodeContext) -> Value:
         mask = c.reshape(b, ctx.input(4), (batch * shares, taps * product(out), 1))
         sampled = c.binary(b, "mul", sampled, mask)
     columns = c.transpose(b, c.reshape(b, sampled, (batch, shares, taps, product(out), per)), (0, 1, 4, 2, 3))
-    columns = c.reshape(b, columns, (batch, group, channels // group * taps, product(out)))
+    columns = c.reshape(b, columns, (batch, group, split_dim(channels, group) * taps, product(out)))
     filters = w.type.shape[0]
-    ctx.require(filters % group == 0, f"{filters} filters do not split into {group} groups")
-    flat = c.reshape(b, w, (1, group, filters // group, w.type.shape[1] * taps))
+    flat = c.reshape(b, w, (1, group, split_dim(filters, group), w.type.shape[1] * taps))
     flat = c.expand(b, flat, (batch, *flat.type.shape[1:]))
     columns = c.rebind(b, columns, (batch, group, flat.type.shape[3], product(out)))
     return add_bias(ctx, c.reshape(b, b.emit(MatMul(), flat, columns), (batch, filters, *out)), ctx.optional(3))

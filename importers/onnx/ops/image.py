@@ -7,8 +7,9 @@ from math import prod
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.windows import pad_spatial
+from fornaxc.importers.onnx.windows import pad_spatial, split_dim
 from fornaxc.ir import compose as c
+from fornaxc.ir.dims import Dim, dim_max, dim_min
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Pad
 
@@ -22,18 +23,17 @@ def center_crop_pad(ctx: NodeContext) -> Value:
     sizes = ctx.dims(1, "the shape")
     axes = [ctx.axis(a, x.type.rank) for a in ctx.ints("axes", tuple(range(x.type.rank)))]
     ctx.require(len(axes) == len(sizes), f"{len(sizes)} sizes for {len(axes)} axes")
-    low, high = [0] * x.type.rank, [0] * x.type.rank
+    low: list[Dim] = [0] * x.type.rank
+    high: list[Dim] = [0] * x.type.rank
+    shape = list(x.type.shape)
     for axis, size in zip(axes, sizes, strict=True):
-        more = size - x.type.shape[axis]
-        if not isinstance(more, int):
-            ctx.refuse_unless(False, f"whether {size} is more than {x.type.shape[axis]} depends on the sizes")
-        elif more < 0:
-            x = c.slice_axis(b, x, axis, -more // 2, size)
-        else:
-            low[axis], high[axis] = more // 2, more - more // 2
-    if not any(high):
-        return x
-    return b.emit(Pad(tuple(low), tuple(high)), x, c.scalar(b, 0, x.type.dtype))
+        have = shape[axis]
+        cut, more = dim_max(have - size, 0), dim_max(size - have, 0)
+        x = c.slice_axis(b, x, axis, cut // 2, dim_min(have, size))
+        low[axis], high[axis], shape[axis] = more // 2, more - more // 2, size
+    if any(p != 0 for p in (*low, *high)):
+        x = b.emit(Pad(tuple(low), tuple(high)), x, c.scalar(b, 0, x.type.dtype))
+    return c.rebind(b, x, shape)
 
 
 @onnx_op("Col2Im", 18)
@@ -53,11 +53,12 @@ def col2im(ctx: NodeContext) -> Value:
     counts = [(n - span) // s + 1 for n, span, s in zip(padded, spans, strides, strict=True)]
     batch, rows, columns = x.type.shape
     taps = prod(block)
-    ctx.require(rows % taps == 0 and columns == prod(counts), f"{x.type} does not hold the blocks of {list(image)}")
-    split = c.reshape(b, x, (batch, rows // taps, taps, *counts))
+    each = split_dim(rows, taps)
+    ctx.require(columns == prod(counts) or not isinstance(columns, int), f"{columns} blocks, not {prod(counts)}")
+    split = c.reshape(b, x, (batch, each, taps, *counts))
     total: Value | None = None
     for number, tap in enumerate(cartesian(*(range(k) for k in block))):
-        part = c.reshape(b, c.slice_axis(b, split, 2, number, 1), (batch, rows // taps, *counts))
+        part = c.reshape(b, c.slice_axis(b, split, 2, number, 1), (batch, each, *counts))
         low = [t * d for t, d in zip(tap, dilations, strict=True)]
         spread = [(n - 1) * s + 1 for n, s in zip(counts, strides, strict=True)]
         high = [n - w - p for n, w, p in zip(padded, spread, low, strict=True)]

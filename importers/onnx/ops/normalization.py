@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.windows import split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, product
@@ -105,9 +106,9 @@ def _group_normalization(*, per_group: bool) -> Callable[[NodeContext], Value]:
         b, x = ctx.b, ctx.input(0)
         groups = ctx.int("num_groups")
         batch, channels, *spatial = x.type.shape
-        ctx.require(groups > 0 and channels % groups == 0, f"{channels} channels do not split into {groups} groups")
+        each = split_dim(channels, groups)
         dtype = _wide(x.type.dtype) if ctx.int("stash_type", 1) == 1 or not per_group else x.type.dtype
-        grouped = c.reshape(b, c.cast(b, x, dtype), (batch, groups, channels // groups * product(spatial)))
+        grouped = c.reshape(b, c.cast(b, x, dtype), (batch, groups, each * product(spatial)))
         y = _normalized(b, grouped, (2,), ctx.float("epsilon", 1e-5))
         scale, bias = (c.cast(b, ctx.input(i), dtype) for i in (1, 2))
         if per_group:

@@ -43,9 +43,10 @@ def _read(ctx: NodeContext, defaults: tuple[str, ...], *, has_layout: bool) -> _
     reverses = DIRECTIONS[direction]
     ctx.require(x.type.rank == 3 and w.type.rank == 3, f"X and W have three axes, not {x.type} and {w.type}")
     x = c.transpose(b, x, (1, 0, 2)) if batch_first else x
-    rows = ctx.input(2).type.shape[-1]
-    hidden = ctx.int("hidden_size", rows if isinstance(rows, int) else None)
-    ctx.require(rows == hidden, f"hidden_size is {hidden}, but R has {rows} columns")
+    columns = ctx.input(2).type.shape[-1]
+    ctx.refuse_unless(ctx.has("hidden_size") or isinstance(columns, int), "a symbolic number of hidden elements")
+    hidden = ctx.int("hidden_size", columns if isinstance(columns, int) else None)
+    ctx.require(columns == hidden or not isinstance(columns, int), f"hidden_size is {hidden}, R has {columns} columns")
     ctx.ignore("activation_alpha", "activation_beta")  # none of the accepted activations has one
     names = ctx.strings("activations", defaults * len(reverses))
     ctx.require(len(names) == len(defaults) * len(reverses), f"{len(names)} activations")
@@ -70,15 +71,21 @@ def _biases(ctx: NodeContext, index: int, size: int) -> tuple[Value, Value]:
     if given is None:
         zero = c.full(b, 0, TensorType(ctx.input(0).type.dtype, (size,)))
         return zero, zero
-    ctx.require(given.type.rank == 2 and given.type.shape[1] == 2 * size, f"B {given.type} does not fit")
-    both = _direction(b, given, index)
+    ctx.require(given.type.rank == 2, f"B has two axes, not {given.type}")
+    both = _direction(b, c.rebind(b, given, (given.type.shape[0], 2 * size)), index)
     return c.slice_axis(b, both, 0, 0, size), c.slice_axis(b, both, 0, size, size)
 
 
-def _projected(ctx: NodeContext, s: _Setting, index: int, bias: Value | None) -> Value:
+def _recurrent(ctx: NodeContext, s: _Setting, index: int, gates: int) -> Value:
+    """R of one direction: [gates * hidden, hidden]."""
+    return c.rebind(ctx.b, _direction(ctx.b, ctx.input(2), index), (gates * s.hidden, s.hidden))
+
+
+def _projected(ctx: NodeContext, s: _Setting, index: int, gates: int, bias: Value | None) -> Value:
     """x W^T plus the bias, for all steps at once."""
     b = ctx.b
-    weight = c.transpose(b, _direction(b, ctx.input(1), index), (1, 0))
+    weight = _direction(b, ctx.input(1), index)
+    weight = c.transpose(b, c.rebind(b, weight, (gates * s.hidden, weight.type.shape[1])), (1, 0))
     product = b.emit(MatMul(), c.rebind(b, s.x, (*s.x.type.shape[:2], weight.type.shape[0])), weight)
     return product if bias is None else c.binary(b, "add", product, bias)
 
@@ -113,13 +120,16 @@ def _lstm(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         peepholes = ctx.optional(7)
         runs = []
         for i, reverse in enumerate(s.reverses):
-            x = _projected(ctx, s, i, None)
+            x = _projected(ctx, s, i, 4, None)
             if ctx.optional(3) is not None:
                 x = c.binary(b, "add", x, c.binary(b, "add", *_biases(ctx, i, 4 * s.hidden)))
             op = Lstm(s.activations[i], reverse, s.clip, coupled, bool(s.lengths), peepholes is not None)
-            rest = (*s.lengths, *(() if peepholes is None else (_direction(b, peepholes, i),)))
+            rest = (
+                *s.lengths,
+                *(() if peepholes is None else (c.rebind(b, _direction(b, peepholes, i), (3 * s.hidden,)),)),
+            )
             states = _initial(ctx, s, 5, i), _initial(ctx, s, 6, i)
-            runs.append(b.emit_all(op, x, _direction(b, ctx.input(2), i), *states, *rest))
+            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 4), *states, *rest))
         return _assembled(ctx, s, runs)
 
     return handler
@@ -137,10 +147,9 @@ def _gru(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         runs = []
         for i, reverse in enumerate(s.reverses):
             of_input, of_state = _biases(ctx, i, 3 * s.hidden)
-            x = _projected(ctx, s, i, None if ctx.optional(3) is None else of_input)
+            x = _projected(ctx, s, i, 3, None if ctx.optional(3) is None else of_input)
             op = Gru(s.activations[i], reverse, s.clip, linear, bool(s.lengths))
-            recurrent = _direction(b, ctx.input(2), i)
-            runs.append(b.emit_all(op, x, recurrent, of_state, _initial(ctx, s, 5, i), *s.lengths))
+            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 3), of_state, _initial(ctx, s, 5, i), *s.lengths))
         return _assembled(ctx, s, runs)
 
     return handler
@@ -156,11 +165,11 @@ def _rnn(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         s = _read(ctx, ("Tanh",), has_layout=has_layout)
         runs = []
         for i, reverse in enumerate(s.reverses):
-            x = _projected(ctx, s, i, None)
+            x = _projected(ctx, s, i, 1, None)
             if ctx.optional(3) is not None:
                 x = c.binary(b, "add", x, c.binary(b, "add", *_biases(ctx, i, s.hidden)))
             op = Rnn(s.activations[i][0], reverse, s.clip, bool(s.lengths))
-            runs.append(b.emit_all(op, x, _direction(b, ctx.input(2), i), _initial(ctx, s, 5, i), *s.lengths))
+            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 1), _initial(ctx, s, 5, i), *s.lengths))
         return _assembled(ctx, s, runs)
 
     return handler
