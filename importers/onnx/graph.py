@@ -10,7 +10,7 @@ import numpy as np
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
 from fornaxc.importers.onnx.registry import handled_versions, handler_for
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.graph import Array, Graph, Origin, Value
+from fornaxc.ir.graph import Array, Origin, Value
 from fornaxc.ir.ops import IrError
 from fornaxc.ir.types import DType, TensorType
 
@@ -148,31 +148,23 @@ class GraphImporter:
     def subgraph(self, node: RawNode, attribute: str) -> RawGraph:
         return node.subgraph(attribute)
 
-    def region(self, raw: RawGraph, types: Sequence[TensorType]) -> RegionImporter:
-        """An importer of a control-flow body whose inputs have these types; call `run` and `finish` on it."""
-        return RegionImporter(self, raw, types)
+    def inline(self, raw: RawGraph, inputs: Sequence[Value], builder: GraphBuilder | None = None) -> list[Value]:
+        """The outputs of a control-flow body with these inputs; its nodes go to `builder` (by default, the graph's own).
 
-
-class RegionImporter(GraphImporter):
-    """Imports the body of If, Loop or Scan, which may use names of the graphs around it."""
-
-    def __init__(self, outer: GraphImporter, raw: RawGraph, types: Sequence[TensorType]) -> None:
-        super().__init__(GraphBuilder(outer.b), raw, outer.findings, outer)
-        self.b.origin = outer.b.origin
-        if len(raw.inputs) != len(types):
-            raise Invalid(f"its body takes {len(raw.inputs)} inputs where {len(types)} are given")
-        for info, type in zip(raw.inputs, types, strict=True):
-            self.values[info.name] = self.b.input(type)
-
-    def results(self) -> list[Value]:
-        """The body's outputs after `run`; `Refused` where one depends on a refused node."""
-        found = [self.lookup(info.name) for info in self.raw.outputs]
+        The body may use names of the graphs around it. `Refused` where one of its nodes is.
+        """
+        body = GraphImporter(builder or self.b, raw, self.findings, self)
+        origin = self.b.origin
+        body.b.origin = origin
+        if len(raw.inputs) != len(inputs):
+            raise Invalid(f"its body takes {len(raw.inputs)} inputs, not {len(inputs)}")
+        body.values.update(zip((info.name for info in raw.inputs), inputs, strict=True))
+        body.run()
+        found = [body.lookup(info.name) for info in raw.outputs]
+        self.b.origin = origin
         if any(v is None for v in found):
             raise Refused("its body holds a node that is not supported")
         return [v for v in found if v is not None]
-
-    def finish(self, outputs: Sequence[Value]) -> Graph:
-        return self.b.finish(outputs)
 
 
 def input_type(dtype: DType, dims: Sequence[Any], pins: Mapping[str, int]) -> TensorType:

@@ -122,8 +122,8 @@ def _range_size(bounds: Sequence[Array | None]) -> Dim | None:
     if delta == 0:
         raise Invalid("a Range with delta 0")
     if isinstance(start, float):
-        return max(0, ceil((limit - start) / delta))
-    distance = limit - start if delta > 0 else start - limit
+        return int(max(0, ceil((limit - start) / delta)))
+    distance: Dim = limit - start if delta > 0 else start - limit
     return dim_max(ceildiv(distance, abs(delta)), 0)
 
 

@@ -28,7 +28,9 @@ def _compare(fn: str) -> Single:
     return lambda ctx: c.compare(ctx.b, fn, ctx.input(0), ctx.input(1))
 
 
-for _name, _fn, _versions in (
+_Table = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+_UNARY: _Table = (
     ("Neg", "neg", (6, 13)),
     ("Abs", "abs", (6, 13)),
     ("Sign", "sign", (9, 13)),
@@ -52,10 +54,11 @@ for _name, _fn, _versions in (
     ("Not", "not", (1,)),
     ("BitwiseNot", "not", (18,)),
     ("IsNaN", "is_nan", (9, 13, 20)),
-):
+)
+for _name, _fn, _versions in _UNARY:
     onnx_op(_name, *_versions)(_unary(_fn))
 
-for _name, _fn, _versions in (
+_BINARY: _Table = (
     ("Add", "add", (7, 13, 14)),
     ("Sub", "sub", (7, 13, 14)),
     ("Mul", "mul", (7, 13, 14)),
@@ -66,16 +69,18 @@ for _name, _fn, _versions in (
     ("BitwiseAnd", "and", (18,)),
     ("BitwiseOr", "or", (18,)),
     ("BitwiseXor", "xor", (18,)),
-):
+)
+for _name, _fn, _versions in _BINARY:
     onnx_op(_name, *_versions)(_binary(_fn))
 
-for _name, _fn, _versions in (
+_COMPARE: _Table = (
     ("Equal", "eq", (7, 11, 13, 19)),
     ("Greater", "gt", (7, 9, 13)),
     ("Less", "lt", (7, 9, 13)),
     ("GreaterOrEqual", "ge", (12, 16)),
     ("LessOrEqual", "le", (12, 16)),
-):
+)
+for _name, _fn, _versions in _COMPARE:
     onnx_op(_name, *_versions)(_compare(_fn))
 
 
@@ -160,11 +165,12 @@ def _fold(fn: str) -> Single:
     return lambda ctx: reduce(lambda a, v: c.binary(ctx.b, fn, a, v), ctx.variadic)
 
 
-for _name, _fn, _versions in (
+_VARIADIC: _Table = (
     ("Min", "min", (6, 8, 12, 13)),
     ("Max", "max", (6, 8, 12, 13)),
     ("Sum", "add", (6, 8, 13)),
-):
+)
+for _name, _fn, _versions in _VARIADIC:
     onnx_op(_name, *_versions)(_fold(_fn))
 
 

@@ -234,6 +234,7 @@ def _depth_to_space(ctx: NodeContext, mode: str) -> Value:
         ctx.require(not isinstance(channels, int), f"{channels} channels in blocks of {k} x {k}")
         raise Refused(f"{channels} channels in blocks of {k} x {k}")
     ctx.require(mode in ("DCR", "CRD"), f"no mode {mode!r}")
+    split: tuple[Dim, ...]
     if mode == "DCR":
         split, perm = (n, k, k, depth, height, width), (0, 3, 4, 1, 5, 2)
     else:

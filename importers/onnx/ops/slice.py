@@ -128,7 +128,8 @@ def _split(ctx: NodeContext, sizes: Sequence[Dim] | None, count: int | None) -> 
         ctx.require(not (isinstance(total, int) and isinstance(n, int)), f"sizes {list(sizes)} of an axis of size {n}")
         ctx.refuse_unless(checkable(b, total, n), f"whether {total} is {n} depends on the data")
         b.require(total, "==", n, "the sizes of a Split add up")
-    results, start = [], 0
+    results: list[Value] = []
+    start: Dim = 0
     for size in sizes:
         results.append(c.slice_axis(b, x, axis, start, size))
         start = start + size
