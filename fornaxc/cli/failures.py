@@ -21,7 +21,7 @@ class Terminated(KeyboardInterrupt):
 
 def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     """Tell the user what went wrong; returns the exit status. Never raises, and never shows a traceback below -vv."""
-    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more at exit
         return _BROKEN_PIPE
     if isinstance(error, SystemExit):
@@ -29,8 +29,7 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
-        return _interrupted(terminated, arguments)
+        return _interrupted(isinstance(error, Terminated), arguments)
     shown = error if isinstance(error, FornaxError) else _as_fornax_error(error)
     if _verbosity(arguments) >= 2:
         import traceback

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ _VERBS = {
     "targets": "List the targets, and which compile and run here.",
     "cache": "Look at the cache of artifacts, and look after it.",
 }
+
+_COMPLETION = "_FORNAXC_COMPLETE"
 
 
 class _Verbs(click.Group):
@@ -77,7 +80,13 @@ def group(ctx: click.Context, quiet: bool, verbose: int) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; returns the exit status. Whatever goes wrong is one message, or one JSON document."""
     try:
-        result: Any = group.main(args=list(arguments), prog_name="fornaxc", standalone_mode=False)
+        completion = os.environ.get(_COMPLETION)
+        if completion:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(group, {}, "fornaxc", _COMPLETION, completion)
+        with group.make_context("fornaxc", list(arguments)) as context:
+            result: Any = group.invoke(context)
         sys.stdout.flush()
     except BaseException as error:
         return report_failure(error, arguments)
