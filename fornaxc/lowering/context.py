@@ -21,6 +21,7 @@ from fornaxc.ir import types as ir
 from fornaxc.ir.dims import Call, Dim, Symbol, symbols
 from fornaxc.ir.graph import Array, Constant, Node, Value
 from fornaxc.ir.ops import BroadcastTo, Reshape
+from fornaxc.lowering import raw
 from fornaxc.lowering.dtypes import FROM_MAX, TO_MAX
 
 KERNELS = Path(fornaxc.__file__).parent / "kernels"
@@ -81,7 +82,7 @@ class LoweringContext:
                 self._placed[key] = self.literal(self.constants[value].load(), device)
             else:
                 other = self._placed[value, not device.is_cpu()]
-                self._placed[key] = ops.transfer_to(other, device)
+                self._placed[key] = raw.transfer_to(other, device)
         return self._placed[key]
 
     @contextmanager
@@ -143,7 +144,8 @@ class LoweringContext:
     def conform(self, tensor: TensorValue, type: ir.TensorType) -> TensorValue:
         """`tensor` under exactly the dims that the IR gives it."""
         if FROM_MAX[tensor.dtype] is not type.dtype or tensor.rank != type.rank:
-            raise AssertionError(f"{self.node} was lowered to {tensor.type}, not {type}")
+            op = self.node.op if self.node else "input"
+            raise AssertionError(f"{op} was lowered to {tensor.type}, not {type}")
         wanted = self.shape(type.shape)
         return tensor if list(tensor.shape) == wanted else ops.rebind(tensor, wanted)
 
@@ -160,9 +162,9 @@ class LoweringContext:
     def literal(self, array: Array, device: DeviceRef | None = None) -> TensorValue:
         """An array as a constant of the program."""
         device = device or self.device
+        shape = array.shape  # before the next line, which makes a vector of a scalar
         array = np.ascontiguousarray(array)
         dtype = TO_MAX[ir.dtype_of(array.dtype)]
-        shape = array.shape
         if dtype == MaxDType.bfloat16:
             wide = ops.constant(array.astype(np.float32).reshape(-1), MaxDType.float32, device)
             return ops.reshape(ops.cast(wide, dtype), shape)
@@ -181,7 +183,7 @@ class LoweringContext:
         device = device or self.device
         if isinstance(dim, int):
             return self.scalar(dim, dtype, device)
-        return ops.transfer_to(ops.cast(ops.reshape(self.dims_tensor([dim]), []), dtype), device)
+        return raw.transfer_to(ops.cast(ops.reshape(self.dims_tensor([dim]), []), dtype), device)
 
     def constant_array(self, value: Value) -> Array | None:
         """The content of a literal, looking through reshapes and broadcasts of a single element (as that element)."""

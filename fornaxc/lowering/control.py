@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from max.graph import TensorValue, ops
 
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.ops import If, While
+from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.registry import lower
 
-T = TensorValue
+T: TypeAlias = TensorValue
 
 
 def _body(c: LoweringContext, region: Graph, inputs: Sequence[tuple[Value, T]]) -> list[T]:
@@ -32,28 +34,32 @@ def _if(c: LoweringContext, op: If, condition: T) -> Sequence[T]:
     def branch(region: Graph) -> list[T]:
         return [c.conform(t, want) for t, want in zip(_body(c, region, []), op.types, strict=True)]
 
-    return ops.cond(condition, types, lambda: branch(yes), lambda: branch(no))
+    return [v.tensor for v in ops.cond(condition, types, lambda: branch(yes), lambda: branch(no))]
 
 
 @lower(While)
 def _while(c: LoweringContext, op: While, *carried: T) -> Sequence[T]:
-    """All that the regions use of the outside is carried too: a nested condition may not reach out of its loop in MAX."""
+    """The condition is computed ahead of each iteration and carried on the host, and so is all that the regions use of the outside.
+
+    MAX's own predicate may neither reach out of an inner loop nor transfer anything.
+    """
     assert c.node is not None
     condition, step = c.node.regions
     outer = [v for v in dict.fromkeys((*condition.captures(), *step.captures())) if not c.is_literal(v)]
     seen = [c.read(v, c.device) for v in outer]
     count = len(carried)
 
-    def bound(region: Graph, values: Sequence[T]) -> list[tuple[Value, T]]:
-        return list(zip((*region.inputs, *outer), values, strict=True))
+    def run(region: Graph, values: Sequence[T]) -> list[T]:
+        return _body(c, region, list(zip((*region.inputs, *outer), values, strict=True)))
 
-    def test(*values: T) -> T:
-        (answer,) = _body(c, condition, bound(condition, values))
-        return ops.transfer_to(answer, c.host)
+    def test(values: Sequence[T]) -> T:
+        return raw.transfer_to(run(condition, values)[0], c.host)
 
-    def advance(*values: T) -> list[T]:
-        assert c.node is not None
-        new = _body(c, step, bound(step, values))
-        return [*(c.conform(t, v.type) for t, v in zip(new, step.inputs, strict=True)), *values[count:]]
+    def advance(_: T, *values: T) -> list[T]:
+        new = [c.conform(t, v.type) for t, v in zip(run(step, values), step.inputs, strict=True)]
+        following = [*new, *values[count:]]
+        return [test(following), *following]
 
-    return [v.tensor for v in ops.while_loop([*carried, *seen], test, advance)[:count]]
+    start = [*carried, *seen]
+    found = ops.while_loop([test(start), *start], lambda again, *_: again, advance)
+    return [v.tensor for v in found[1 : count + 1]]

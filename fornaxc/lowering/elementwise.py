@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
@@ -21,7 +22,7 @@ from fornaxc.lowering.dtypes import FROM_MAX, NARROW_FLOATS
 from fornaxc.lowering.registry import lower
 
 LN2 = math.log(2.0)
-T = TensorValue
+T: TypeAlias = TensorValue
 
 
 def widened(x: T) -> T:

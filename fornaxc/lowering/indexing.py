@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from max.dtype import DType
@@ -12,13 +13,14 @@ from max.graph import TensorType, TensorValue, ops
 from fornaxc.ir.dims import Dim, product
 from fornaxc.ir.ops import Gather, GatherElements, GatherNd, NonZero, ScatterElements, ScatterNd, TopK
 from fornaxc.ir.types import DType as IrDType
+from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import NARROW_FLOATS
 from fornaxc.lowering.elementwise import convert, widened
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
 
-T = TensorValue
+T: TypeAlias = TensorValue
 
 
 @lower(Gather)
@@ -152,19 +154,18 @@ def _non_zero(c: LoweringContext, op: NonZero, x: T) -> T:
 
 def _no_rows(c: LoweringContext, found: T, type: TensorType) -> T:
     """An empty tensor that still tells how many there are."""
-    from fornaxc.lowering import raw
 
-    k = [c.literal(np.array(v, np.int64), c.host) for v in ([0, 0], [0, 1 << 62], [1, 1])]
-    return raw.slice_to(ops.permute(found, [1, 0]), *k, type)
+    start, stop, step = (c.literal(np.array(v, np.int64), c.host) for v in ([0, 0], [0, 1 << 62], [1, 1]))
+    return raw.slice_to(ops.permute(found, [1, 0]), start, stop, step, type)
 
 
 @lower(NonZero, on="gpu")
 def _non_zero_on_host(c: LoweringContext, op: NonZero, x: T) -> T:
     c.fall_back("MAX finds non-zero elements on the CPU only")
     device, c.device = c.device, c.host
-    found = _non_zero(c, op, ops.transfer_to(x, c.host))
+    found = _non_zero(c, op, raw.transfer_to(x, c.host))
     c.device = device
-    return ops.transfer_to(found, device)
+    return raw.transfer_to(found, device)
 
 
 @lower(TopK, on="cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product as cartesian
+from typing import TypeAlias
 
 from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
@@ -19,7 +20,7 @@ from fornaxc.lowering.elementwise import extreme, widened
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape, vector
 
-T = TensorValue
+T: TypeAlias = TensorValue
 
 
 @lower(MatMul)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from max.dtype import DType
 from max.graph import TensorValue, ops
 
 from fornaxc.ir.dims import product
 from fornaxc.ir.ops import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
+from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import Maths, activate, less, widened
 from fornaxc.lowering.reduction import extreme_along
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
 
-T = TensorValue
+T: TypeAlias = TensorValue
 
 
 @lower(Softmax)
@@ -101,13 +103,13 @@ def _recurrence(
     def body(at: T, end: T, y: T, *rest: T) -> list[T]:
         with c.scope():
             now, (inputs, *more) = list(rest[: len(state)]), rest[len(state) :]
-            here = ops.reshape(ops.transfer_to(at, c.device), [1])
+            here = ops.reshape(raw.transfer_to(at, c.device), [1])
             row = reshape(c, ops.gather(inputs, here, 0), [batch, width])
             given = more[1:] if lengths is not None else more
             new = list(step(row, now, *given))
             output = new[0]
             if lengths is not None:
-                running = ops.reshape(ops.greater(more[0], ops.transfer_to(at, c.device)), [*c.shape([batch]), 1])
+                running = ops.reshape(ops.greater(more[0], raw.transfer_to(at, c.device)), [*c.shape([batch]), 1])
                 new = [ops.where(running, n, o) for n, o in zip(new, now, strict=True)]
                 output = ops.where(running, output, c.scalar(0.0, output.dtype))
             y = ops.scatter_nd(y, reshape(c, output, [1, batch, hidden]), ops.reshape(here, [1, 1]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from max._core.dialects import kgen, rmo
-from max.graph import Graph, TensorType, TensorValue
+from max._core.dialects import kgen, mo, rmo
+from max.graph import DeviceRef, Graph, TensorType, TensorValue
+from max.graph.type import _ChainType
+from max.mlir.dialects import rmo as rmo_ops
 
 
 def slice_to(x: TensorValue, start: TensorValue, stop: TensorValue, step: TensorValue, type: TensorType) -> TensorValue:
@@ -41,3 +43,13 @@ def range_to(start: TensorValue, stop: TensorValue, step: TensorValue, type: Ten
     return Graph.current._add_op_generated(rmo.MoRangeOp, type, start, stop, step, kgen.ParamDeclArrayAttr([]))[
         0
     ].tensor
+
+
+def transfer_to(x: TensorValue, device: DeviceRef) -> TensorValue:
+    """`ops.transfer_to`, but ordered after nothing but `x`: MAX's own reaches for a value of the outermost block, which loops may not."""
+    if x.device == device:
+        return x
+    graph = Graph.current
+    ready = graph._add_op_generated(mo.ChainCreateOp, result=mo.ChainType(), inputs=[], attach_profile_scopes=False)[0]
+    type = TensorType(x.dtype, x.shape, device)
+    return graph._add_op(rmo_ops.mo_transfer, type.to_mlir(), _ChainType().to_mlir(), x, ready)[0].tensor

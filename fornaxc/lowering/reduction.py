@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
@@ -18,7 +19,7 @@ from fornaxc.lowering.elementwise import convert, widened
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
 
-T = TensorValue
+T: TypeAlias = TensorValue
 _STOCK: dict[str, Callable[[T, int], T]] = {
     "sum": ops.sum,
     "prod": ops.prod,

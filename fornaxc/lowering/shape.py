@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from max.dtype import DType
@@ -31,7 +32,7 @@ from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import convert, less
 from fornaxc.lowering.registry import lower
 
-T = TensorValue
+T: TypeAlias = TensorValue
 FAR = -(1 << 62)  # a stop before the first element, for negative steps
 
 
@@ -117,6 +118,7 @@ def _slice(c: LoweringContext, op: Slice, x: T) -> T:
     if not x.rank:
         return x
     have = c.node.inputs[0].type.shape
+    stop: Dim
     stops: list[Dim] = []
     starts = list(op.starts)
     for axis, (start, size, step) in enumerate(zip(op.starts, op.sizes, op.steps, strict=True)):
@@ -203,7 +205,7 @@ def pad_constant(
         bytes_ = pad_constant(c, ops.cast(x, DType.uint8), low, high, ops.cast(fill, DType.uint8), result)
         return convert(c, bytes_, IrDType.BOOL)
     pairs = [p for pair in zip(low, high, strict=True) for p in pair]
-    value = ops.transfer_to(fill, c.host)
+    value = raw.transfer_to(fill, c.host)
     return raw.pad_to(x, c.dims_tensor(pairs), value, TensorType(x.dtype, c.shape(result), c.device))
 
 
@@ -301,6 +303,6 @@ def _dynamic_range(c: LoweringContext, op: DynamicRange, start: T, limit: T, del
         )
     k0, k1 = c.scalar(0, DType.int64, c.host), c.scalar(1, DType.int64, c.host)
     index = raw.range_to(k0, count, k1, TensorType(DType.int64, type.shape, c.device))
-    on_device = [ops.transfer_to(v, c.device) for v in (first, step)]
+    on_device = [raw.transfer_to(v, c.device) for v in (first, step)]
     values = on_device[0] + ops.cast(index, wide) * on_device[1]
     return ops.cast(values, type.dtype)

@@ -14,10 +14,8 @@ from fornaxc.ir.types import DType, dtype_of
 
 SUITE = Suite()
 BF16 = np.dtype(ml_dtypes.bfloat16)
-EDGES = np.array(
-    "0 -0 1e-8 -1e-8 1e-3 .1 -.3 .5 -.5 .9 1 -1 1.5 2.5 -2.5 3.7 -5 10 20.5 -30 60 88.5 95 -80 1e3 -1e3 1e5 inf -inf nan".split(),
-    np.float64,
-)
+ARGUMENTS = "0 -0 1e-8 -1e-8 1e-3 .1 -.3 .5 -.5 .9 1 -1 1.5 2.5 -2.5 3.7 -5 10 20.5 -30 60 88.5 95 -80 1e3 -1e3 1e5"
+EDGES = np.array([*ARGUMENTS.split(), "inf", "-inf", "nan"], np.float64)
 INTS = {
     "int8": [0, 1, -1, 7, -7, 100, -128, 127],
     "uint8": [0, 1, 2, 7, 9, 100, 128, 255],

@@ -1,0 +1,318 @@
+"""Rules of matrix products, windows, normalisations, recurrences and control flow."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from suite import Suite
+
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.compose import cast, compare, scalar, with_scalar
+from fornaxc.ir.dims import symbol
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import (
+    Binary,
+    Conv,
+    Gather,
+    Gru,
+    If,
+    LayerNorm,
+    Lstm,
+    MatMul,
+    Pool,
+    Reduce,
+    RmsNorm,
+    Rnn,
+    Softmax,
+    Unary,
+    While,
+)
+from fornaxc.ir.types import DType, TensorType, dtype_of
+
+SUITE = Suite()
+BF16 = np.dtype(ml_dtypes.bfloat16)
+RNG = np.random.default_rng(7)
+LOOSE = 2e-4
+
+
+def normal(*shape: int, dtype: object = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32).astype(dtype)
+
+
+def weight(b: GraphBuilder, array: np.ndarray) -> Value:
+    return b.weight(TensorType(dtype_of(array.dtype), array.shape), lambda: array)
+
+
+def add_matmul() -> None:
+    for dtype in (np.float32, np.float16, BF16, np.float64):
+        a, c = normal(5, 7, dtype=dtype), normal(7, 3, dtype=dtype)
+        SUITE.add(
+            f"matmul_{a.dtype}",
+            lambda b, x, y: b.emit(MatMul(), x, y),
+            a,
+            c,
+            tolerance=LOOSE if a.itemsize > 2 else 2e-2,
+        )
+    for name in ("int8", "uint8", "int32", "uint32", "int64"):
+        a = RNG.integers(0, 100, (4, 6)).astype(name)
+        SUITE.add(f"matmul_{name}", lambda b, x, y: b.emit(MatMul(), x, y), a, a.T.copy())
+    w = normal(6, 4)
+    SUITE.add("matmul_weight", lambda b, x: b.emit(MatMul(), x, weight(b, w)), normal(3, 6), tolerance=LOOSE)
+    SUITE.add("matmul_stack", lambda b, x: b.emit(MatMul(), x, weight(b, w)), normal(2, 5, 3, 6), tolerance=LOOSE)
+    SUITE.add(
+        "matmul_batch", lambda b, x, y: b.emit(MatMul(), x, y), normal(2, 3, 4, 5), normal(2, 3, 5, 6), tolerance=LOOSE
+    )
+    SUITE.add("matmul_empty_sum", lambda b, x, y: b.emit(MatMul(), x, y), normal(3, 0), normal(0, 4))
+    SUITE.add("matmul_no_rows", lambda b, x, y: b.emit(MatMul(), x, y), normal(0, 4), normal(4, 4))
+    for n in (3, 0, 1):
+        SUITE.add(
+            f"matmul_symbolic_{n}",
+            lambda b, x, y: b.emit(MatMul(), x, y),
+            normal(2, n, 4),
+            normal(2, 4, 5),
+            shapes=[[2, "n", 4], [2, 4, 5]],
+            tolerance=LOOSE,
+        )
+        SUITE.add(
+            f"matmul_symbolic_sum_{n}",
+            lambda b, x, y: b.emit(MatMul(), x, y),
+            normal(3, n),
+            normal(n, 4),
+            shapes=[[3, "n"], ["n", 4]],
+            tolerance=LOOSE,
+        )
+
+
+def add_windows() -> None:
+    def conv(
+        name: str, x: tuple[int, ...], w: tuple[int, ...], shapes: object = (), literal: bool = False, **kw: object
+    ) -> None:
+        rank = len(x) - 2
+        fields = {"strides": (1,) * rank, "low": (0,) * rank, "high": (0,) * rank, "dilations": (1,) * rank, **kw}
+        filters = normal(*w)
+        SUITE.add(
+            f"conv_{name}",
+            lambda b, v: b.emit(Conv(**fields), v, b.literal(filters) if literal else weight(b, filters)),
+            normal(*x),
+            shapes=shapes,
+            tolerance=LOOSE,
+        )
+
+    conv("plain", (2, 3, 9, 8), (4, 3, 3, 3), low=(1, 1), high=(1, 1))
+    conv("strided", (1, 3, 9, 8), (4, 3, 3, 2), low=(0, 1), high=(2, 0), strides=(2, 3))
+    conv("dilated", (1, 4, 11, 9), (6, 4, 3, 3), dilations=(2, 3), low=(2, 3), high=(2, 3))
+    conv("grouped", (1, 6, 7, 7), (4, 3, 3, 3), groups=2, low=(1, 1), high=(1, 1))
+    conv("depthwise", (1, 6, 7, 7), (6, 1, 3, 3), groups=6, low=(1, 1), high=(1, 1))
+    conv("depthwise_wide", (1, 8, 13, 13), (8, 1, 7, 7), groups=8, low=(3, 3), high=(3, 3))
+    conv("1x1", (1, 5, 6, 4), (7, 5, 1, 1))
+    conv("literal_1x1", (1, 5, 6, 4), (7, 5, 1, 1), literal=True)
+    conv("literal_3x3", (1, 5, 6, 4), (2, 5, 3, 3), literal=True)
+    conv("1d", (2, 3, 10), (4, 3, 3), low=(1,), high=(1,), strides=(2,))
+    conv("1d_grouped", (1, 4, 10), (4, 2, 3), groups=2)
+    conv("3d", (1, 2, 5, 6, 4), (3, 2, 3, 2, 2), low=(1, 0, 1), high=(1, 1, 0))
+    conv("4d", (1, 2, 3, 4, 3, 3), (2, 2, 2, 2, 2, 2))
+    for n in (1, 3):
+        conv(f"batch_{n}", (n, 3, 8, 8), (4, 3, 3, 3), low=(1, 1), high=(1, 1), shapes=[["n", 3, 8, 8]])
+        conv(f"image_{n}", (1, 3, 6 + n, 8), (4, 3, 3, 3), strides=(2, 2), shapes=[[1, 3, "h", 8]])
+    fields = Conv((1, 1), (1, 1), (1, 1), (1, 1))
+    for dtype in (np.float16, BF16, np.float64):
+        x, w = normal(1, 3, 5, 5, dtype=dtype), normal(2, 3, 3, 3, dtype=dtype)
+        SUITE.add(
+            f"conv_{x.dtype}", lambda b, v, f: b.emit(fields, v, f), x, w, tolerance=2e-2 if x.itemsize < 4 else 1e-6
+        )
+    x, w = RNG.integers(-9, 9, (1, 3, 5, 5)).astype(np.int32), RNG.integers(-9, 9, (2, 3, 3, 3)).astype(np.int32)
+    SUITE.add("conv_int32", lambda b, v, f: b.emit(fields, v, f), x, w)
+    for fn in ("max", "sum"):
+        for name, shape, pool in (
+            ("2d", (2, 3, 8, 9), Pool(fn, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))),
+            ("uneven", (1, 2, 7, 7), Pool(fn, (2, 3), (1, 2), (0, 1), (1, 0), (1, 2))),
+            ("1d", (1, 2, 9), Pool(fn, (3,), (2,), (1,), (2,), (1,))),
+            ("3d", (1, 2, 4, 5, 4), Pool(fn, (2, 2, 2), (1, 2, 2), (0, 0, 0), (1, 0, 0), (1, 1, 1))),
+        ):
+            SUITE.add(f"pool_{fn}_{name}", lambda b, v, p=pool: b.emit(p, v), normal(*shape))
+        small = Pool(fn, (2, 2), (2, 2), (0, 0), (0, 0), (1, 1))
+        for dtype in (np.float16, np.float64, np.int8, np.uint8, np.int32):
+            x = RNG.integers(-4 if np.dtype(dtype).kind != "u" else 0, 9, (1, 2, 4, 6)).astype(dtype)
+            SUITE.add(f"pool_{fn}_{x.dtype}", lambda b, v, p=small: b.emit(p, v), x)
+        for n in (6, 9):
+            SUITE.add(
+                f"pool_{fn}_symbolic_{n}",
+                lambda b, v, p=small: b.emit(p, v),
+                normal(1, 2, n, 6),
+                shapes=[[1, 2, "n", 6]],
+            )
+        spoiled = normal(1, 1, 4, 4)
+        spoiled[0, 0, 0, 0], spoiled[0, 0, 3, 3] = np.nan, -np.inf
+        SUITE.add(f"pool_{fn}_nan", lambda b, v, p=small: b.emit(p, v), spoiled)
+
+
+def add_norms() -> None:
+    x = normal(2, 3, 4)
+    for axis in (0, 1, 2):
+        for log in (False, True):
+            SUITE.add(
+                f"softmax_{axis}_{log}", lambda b, v, a=axis, k=log: b.emit(Softmax(a, k), v), x * 20, tolerance=LOOSE
+            )
+    spoiled = np.array([[1, 2, np.nan], [np.inf, 1, 2], [-np.inf] * 3, [-np.inf, 0, 1], [3e38, 3e38, 0]], np.float32)
+    for log in (False, True):
+        SUITE.add(f"softmax_nan_{log}", lambda b, v, k=log: b.emit(Softmax(1, k), v), spoiled)
+        for dtype in (np.float16, BF16, np.float64):
+            y = normal(3, 5, dtype=dtype)
+            SUITE.add(
+                f"softmax_{y.dtype}_{log}",
+                lambda b, v, k=log: b.emit(Softmax(1, k), v),
+                y,
+                tolerance=2e-2 if y.itemsize < 4 else 1e-6,
+            )
+    for n in (3, 1):
+        SUITE.add(
+            f"softmax_symbolic_{n}",
+            lambda b, v: b.emit(Softmax(1), v),
+            normal(2, n),
+            shapes=[["m", "n"]],
+            tolerance=LOOSE,
+        )
+    scale, bias = normal(3, 4), normal(3, 4)
+    SUITE.add(
+        "layer_norm",
+        lambda b, v: b.emit(LayerNorm(2, 1e-5), v, weight(b, scale[0]), weight(b, bias[0])),
+        x,
+        tolerance=LOOSE,
+    )
+    SUITE.add(
+        "layer_norm_2",
+        lambda b, v: b.emit(LayerNorm(1, 1e-5), v, weight(b, scale), weight(b, bias)),
+        x,
+        tolerance=LOOSE,
+    )
+    SUITE.add("rms_norm", lambda b, v: b.emit(RmsNorm(1, 1e-5), v, weight(b, scale)), x, tolerance=LOOSE)
+    for n in (1, 4):
+        SUITE.add(
+            f"layer_norm_symbolic_{n}",
+            lambda b, v: b.emit(LayerNorm(1, 1e-5), v, weight(b, scale[0]), weight(b, bias[0])),
+            normal(n, 4),
+            shapes=[["n", 4]],
+            tolerance=LOOSE,
+        )
+    for dtype in (np.float16, BF16, np.float64):
+        y, s = normal(3, 4, dtype=dtype), normal(4, dtype=dtype)
+        loose = 3e-2 if y.itemsize < 4 else 1e-6
+        SUITE.add(f"layer_norm_{y.dtype}", lambda b, v, s: b.emit(LayerNorm(1, 1e-5), v, s, s), y, s, tolerance=loose)
+        SUITE.add(f"rms_norm_{y.dtype}", lambda b, v, s: b.emit(RmsNorm(1, 1e-5), v, s), y, s, tolerance=loose)
+
+
+def add_recurrences() -> None:
+    time, batch, hidden = 4, 3, 5
+    lengths = np.array([4, 2, 0])
+
+    def add(name: str, op: object, gates: int, *more: np.ndarray, states: int = 1, shapes: object = ()) -> None:
+        x, r = normal(time, batch, gates * hidden), normal(gates * hidden, hidden) * np.float32(0.3)
+        initial = [normal(batch, hidden) for _ in range(states)]
+        operands = [x, r, *(more[:1] if gates == 3 else []), *initial, *(more[1:] if gates == 3 else more)]
+        SUITE.add(name, lambda b, *v: b.emit_all(op, *v), *operands, shapes=shapes, tolerance=LOOSE)
+
+    for name, op, more in (
+        ("plain", Lstm(), []),
+        ("reverse", Lstm(reverse=True), []),
+        ("lengths", Lstm(lengths=True, reverse=True), [lengths]),
+        ("peephole", Lstm(peephole=True, clip=0.5), [normal(3 * hidden)]),
+        ("coupled", Lstm(activations=("sigmoid", "relu", "tanh"), input_forget=True), []),
+    ):
+        add(f"lstm_{name}", op, 4, *more, states=2)
+    bias = normal(3 * hidden)
+    add("gru", Gru(), 3, bias)
+    add("gru_linear", Gru(linear_before_reset=True, lengths=True), 3, bias, lengths)
+    add("gru_reverse", Gru(reverse=True, clip=0.7), 3, bias)
+    add("rnn", Rnn(), 1)
+    add("rnn_relu", Rnn(activation="relu", reverse=True, lengths=True), 1, lengths)
+    wide = [["t", "k", 4 * hidden], [4 * hidden, hidden], ["k", hidden], ["k", hidden]]
+    add("lstm_symbolic", Lstm(), 4, states=2, shapes=wide)
+
+
+def region(build: object, types: list[TensorType], parent: GraphBuilder) -> object:
+    b = GraphBuilder(parent)
+    values = [b.input(t) for t in types]
+    return b.finish(build(b, *values))
+
+
+def add_control() -> None:
+    f32, i64 = TensorType(DType.F32, (2, 3)), TensorType(DType.I64, ())
+    x = normal(2, 3)
+
+    def branch(b: GraphBuilder, condition: Value, v: Value) -> Value:
+        held = weight(b, x)
+        yes = region(lambda r: [r.emit(Binary("add"), v, held)], [], b)
+        no = region(lambda r: [r.emit(Unary("exp"), v)], [], b)
+        return b.emit(If((f32,)), condition, regions=(yes, no))
+
+    for answer in (True, False):
+        SUITE.add(f"if_{answer}", branch, np.array(answer), x)
+
+    def count(b: GraphBuilder, limit: Value, v: Value, factor: Value) -> tuple[Value, ...]:
+        test = region(lambda r, i, a: [compare(r, "lt", i, limit)], [i64, f32], b)
+        step = region(lambda r, i, a: [with_scalar(r, "add", i, 1), r.emit(Binary("mul"), a, factor)], [i64, f32], b)
+        return b.emit_all(While(), scalar(b, 0, DType.I64), v, regions=(test, step))
+
+    for trips in (0, 3):
+        SUITE.add(f"while_{trips}", count, np.array(trips), x, x)
+
+    def nested(b: GraphBuilder, limit: Value, v: Value, factor: Value) -> tuple[Value, ...]:
+        def outer_step(r: GraphBuilder, i: Value, a: Value) -> list[Value]:
+            test = region(lambda q, j, c: [compare(q, "lt", j, limit)], [i64, f32], r)
+            step = region(
+                lambda q, j, c: [with_scalar(q, "add", j, 1), q.emit(Binary("add"), c, factor)], [i64, f32], r
+            )
+            _, inner = r.emit_all(While(), i, a, regions=(test, step))
+            return [with_scalar(r, "add", i, 1), inner]
+
+        test = region(lambda r, i, a: [compare(r, "lt", i, limit)], [i64, f32], b)
+        return b.emit_all(While(), scalar(b, 0, DType.I64), v, regions=(test, region(outer_step, [i64, f32], b)))
+
+    SUITE.add("while_nested", nested, np.array(3), x, x, tolerance=LOOSE)
+
+    def choice_in_loop(b: GraphBuilder, limit: Value, v: Value) -> tuple[Value, ...]:
+        def step(r: GraphBuilder, i: Value, a: Value) -> list[Value]:
+            odd = cast(r, with_scalar(r, "mod", i, 2), DType.BOOL)
+            yes = region(lambda q: [q.emit(Unary("neg"), a)], [], r)
+            no = region(lambda q: [q.emit(Binary("add"), a, v)], [], r)
+            return [with_scalar(r, "add", i, 1), r.emit(If((f32,)), odd, regions=(yes, no))]
+
+        test = region(lambda r, i, a: [compare(r, "lt", i, limit)], [i64, f32], b)
+        return b.emit_all(While(), scalar(b, 0, DType.I64), v, regions=(test, region(step, [i64, f32], b)))
+
+    SUITE.add("if_in_while", choice_in_loop, np.array(3), x, tolerance=LOOSE)
+
+    def symbolic_loop(b: GraphBuilder, v: Value) -> tuple[Value, ...]:
+        row = TensorType(DType.F32, (symbol("n"), 3))
+        test = region(lambda r, i, a: [compare(r, "lt", i, scalar(r, 2, DType.I64))], [i64, row], b)
+        step = region(lambda r, i, a: [with_scalar(r, "add", i, 1), r.emit(Unary("tanh"), a)], [i64, row], b)
+        return b.emit_all(While(), scalar(b, 0, DType.I64), v, regions=(test, step))
+
+    for n in (2, 5):
+        SUITE.add(f"while_symbolic_{n}", symbolic_loop, normal(n, 3), shapes=[["n", 3]])
+    SUITE.add(
+        "if_gather",
+        lambda b, k, v: b.emit(
+            If((TensorType(DType.F32, (3,)),)),
+            k,
+            regions=(
+                region(lambda r: [r.emit(Gather(0), v, r.literal(np.array(1)))], [], b),
+                region(lambda r: [r.emit(Gather(0), r.emit(Reduce("sum", (0,)), v), r.literal(np.array(0)))], [], b),
+            ),
+        ),
+        np.array(True),
+        x,
+    )
+
+
+add_matmul()
+add_windows()
+add_norms()
+add_recurrences()
+add_control()
+
+
+@pytest.mark.parametrize("name", SUITE.cases)
+def test_compute(name: str) -> None:
+    SUITE.verify(name)
