@@ -1,0 +1,126 @@
+"""Resize: which elements are read, by the specification's formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from one_node import Array, f32, run_node
+
+from fornaxc.errors import UnsupportedError
+
+LINE = f32([0, 1, 2, 3]).reshape(1, 1, 1, 4)
+
+
+def _line(scale: float | None = None, size: int | None = None, symbolic: bool = False, **attributes: object) -> Array:
+    scales = None if scale is None else f32([1, 1, 1, scale])
+    sizes = None if size is None else np.array([1, 1, 1, size], np.int64)
+    axes = [(0, 3)] if symbolic else []
+    inputs = [LINE, None, scales] if sizes is None else [LINE, None, None, sizes]
+    (y,) = run_node("Resize", inputs, opset=13, constants=[2, 3], symbolic=axes, **attributes)
+    assert y.shape[:3] == (1, 1, 1)
+    return np.asarray(y.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("scale", "rows"),
+    [(2, [0, 0, 0, 1, 1, 2, 2, 3]), (1.5, [0, 0, 1, 1, 2, 3]), (3, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3])],
+)
+def test_nearest_half_pixel_floor_clamps_the_index(scale: float, rows: list[int]) -> None:
+    np.testing.assert_array_equal(_line(scale, mode="nearest", nearest_mode="floor"), rows)
+    if scale == int(scale):
+        np.testing.assert_array_equal(_line(scale, mode="nearest", nearest_mode="floor", symbolic=True), rows)
+
+
+def test_nearest_round_prefer_floor() -> None:
+    x = f32(np.arange(9)).reshape(1, 1, 3, 3)
+    (y,) = run_node("Resize", [x, None, f32([1, 1, 1.5, 1.5])], opset=19, constants=[2], mode="nearest")
+    np.testing.assert_array_equal(y[0, 0], [[0, 0, 1, 2], [0, 0, 1, 2], [3, 3, 4, 5], [6, 6, 7, 8]])
+
+
+@pytest.mark.parametrize(
+    ("rounding", "index"),
+    [
+        ("round_prefer_floor", [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("round_prefer_ceil", [0, 1, 1, 2, 2, 3, 3, 3]),
+        ("floor", [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("ceil", [0, 1, 1, 2, 2, 3, 3, 3]),
+    ],
+)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_nearest_asymmetric(rounding: str, index: list[int], symbolic: bool) -> None:
+    y = _line(2, symbolic=symbolic, mode="nearest", nearest_mode=rounding, coordinate_transformation_mode="asymmetric")
+    np.testing.assert_array_equal(y, index)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "value"),
+    [
+        ("half_pixel", [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3]),
+        ("asymmetric", [0, 0.5, 1, 1.5, 2, 2.5, 3, 3]),
+        ("align_corners", [3 * i / 7 for i in range(8)]),
+    ],
+)
+def test_linear(coordinates: str, value: list[float]) -> None:
+    np.testing.assert_allclose(
+        _line(2, mode="linear", coordinate_transformation_mode=coordinates), value, rtol=1e-6, atol=1e-6
+    )
+    if coordinates != "align_corners":
+        np.testing.assert_allclose(
+            _line(2, mode="linear", coordinate_transformation_mode=coordinates, symbolic=True), value, atol=1e-6
+        )
+
+
+def test_cubic_excluding_what_is_outside_keeps_a_constant() -> None:
+    x = np.ones((1, 1, 1, 5), np.float32)
+    (y,) = run_node("Resize", [x, None, f32([1, 1, 1, 1.6])], opset=13, constants=[2], mode="cubic", exclude_outside=1)
+    np.testing.assert_allclose(y, np.ones((1, 1, 1, 8)), rtol=1e-6)
+
+
+def test_cubic_weights_at_the_middle() -> None:
+    # at 1.5 with a = -0.75 the weights are -3/32, 19/32, 19/32, -3/32
+    x = f32([1, 10, 100, 1000]).reshape(1, 1, 1, 4)
+    (y,) = run_node("Resize", [x, None, None, np.array([1, 1, 1, 1])], opset=13, constants=[3], mode="cubic")
+    np.testing.assert_allclose(y.item(), (-3 * 1001 + 19 * 110) / 32, rtol=1e-6)
+
+
+def test_antialiasing_averages_what_it_skips() -> None:
+    (y,) = run_node("Resize", [LINE, None, f32([1, 1, 1, 0.5])], opset=18, constants=[2], mode="linear", antialias=1)
+    # triangles of half width 2 at 0.5 and 2.5: weights 1 3 3 1 over 8, the ends repeated
+    np.testing.assert_allclose(y.reshape(-1), [(0 + 0 * 3 + 1 * 3 + 2) / 8, (1 + 2 * 3 + 3 * 3 + 3) / 8], rtol=1e-6)
+
+
+def test_the_aspect_ratio_policies() -> None:
+    x = np.zeros((1, 1, 4, 8), np.float32)
+    for policy, size in (("not_larger", (5, 10)), ("not_smaller", (8, 16))):
+        (y,) = run_node(
+            "Resize",
+            [x, None, None, np.array([8, 10])],
+            opset=18,
+            constants=[3],
+            axes=[2, 3],
+            keep_aspect_ratio_policy=policy,
+        )
+        assert y.shape[2:] == size
+
+
+def test_crop_and_resize_fills_what_is_outside() -> None:
+    (y,) = run_node(
+        "Resize",
+        [LINE, f32([0, 0, 0, 0.5, 1, 1, 1, 1.5]), None, np.array([1, 1, 1, 3])],
+        opset=13,
+        constants=[1, 3],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=9.0,
+    )
+    np.testing.assert_allclose(y.reshape(-1), [1.5, 3, 9])
+
+
+def test_upsample_repeats() -> None:
+    (y,) = run_node("Upsample", [LINE, f32([1, 1, 2, 2])], opset=9, constants=[1], symbolic=[(0, 3)])
+    np.testing.assert_array_equal(y[0, 0], [[0, 0, 1, 1, 2, 2, 3, 3]] * 2)
+
+
+def test_what_runtimes_round_differently_is_refused() -> None:
+    with pytest.raises(UnsupportedError):  # 0.6 is not a float32: is (1 + 0.5) / 0.6 - 0.5 equal to 2, or just below?
+        _line(0.6, mode="nearest", nearest_mode="floor")
