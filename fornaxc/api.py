@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fornaxc.errors import UsageError
+from fornaxc.errors import ArtifactError, UsageError
 from fornaxc.phases import PHASES, Progress, silent
 
 if TYPE_CHECKING:
@@ -193,12 +193,19 @@ def run(
     """
     from time import perf_counter
 
-    from fornaxc.artifact import check_runnable, open_artifact
+    from fornaxc.artifact import check_runnable, is_artifact, open_artifact
+    from fornaxc.compiler import model_path
     from fornaxc.ir.types import DType
     from fornaxc.npz import load_npz, save_npz, with_dtypes
     from fornaxc.runner import run_in_child
 
-    path = Path(artifact)
+    path = model_path(artifact)
+    if not is_artifact(path):
+        raise ArtifactError(
+            f"{path} is not an artifact",
+            code="FX452",
+            hint="if it is a model, `fornaxc compile` makes an artifact of it",
+        )
     opened = open_artifact(path)
     check_runnable(opened)
     arrays = load_npz(Path(inputs), "inputs") if inputs is not None else {}

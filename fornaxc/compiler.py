@@ -343,7 +343,7 @@ def model_path(model: str | Path) -> Path:
     """An existing file. ModelError otherwise."""
     path = Path(model)
     if path.is_dir():
-        raise ModelError(f"{path} is a folder, not a model file", code="FX402", hint="give the .onnx file inside it")
+        raise ModelError(f"{path} is a folder, not a file", code="FX402", hint="give the file inside it")
     if not path.exists():
         raise ModelError(f"{path} does not exist", code="FX401", hint="check the path")
     return path
