@@ -9,9 +9,11 @@ an expression that reduces to a constant is an `int`.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 from operator import mul
 from typing import Union
 
@@ -163,6 +165,24 @@ def _exact_quotient(top: Dim, bottom: Dim) -> Dim | None:
     return None
 
 
+def _without_common_factor(top: Dim, bottom: Dim) -> tuple[Dim, Dim]:
+    """Both divided by what divides every term of both; a quotient of products of sizes stays the same."""
+    terms = (*_terms(top), *_terms(bottom))
+    number = gcd(*(factor for _, factor in terms))
+    common = Counter(atom for atom in terms[0][0] if _atom_nonnegative(atom))
+    for monomial, _ in terms[1:]:
+        common &= Counter(monomial)
+    shared = tuple(common.elements())
+    if number == 1 and not shared:
+        return top, bottom
+
+    def reduced(dim: Dim) -> Dim:
+        divided = (_divide_term(monomial, factor, (shared, number)) for monomial, factor in _terms(dim))
+        return _canonical(dict(term for term in divided if term is not None))
+
+    return reduced(top), reduced(bottom)
+
+
 def _floordiv(top: Dim, bottom: Dim) -> Dim:
     if bottom == 0:
         raise ZeroDivisionError("a symbolic dim was divided by zero")
@@ -171,6 +191,7 @@ def _floordiv(top: Dim, bottom: Dim) -> Dim:
     exact = _exact_quotient(top, bottom)
     if exact is not None:
         return exact
+    top, bottom = _without_common_factor(top, bottom)
     if isinstance(bottom, int):
         # floor((q*b + r) / b) = q + floor(r / b)
         whole: dict[Monomial, int] = {}

@@ -23,6 +23,7 @@ from onnx import numpy_helper
 from fornaxc.errors import ModelError, UnsupportedError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import model_from_proto
+from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.checker import check
 from fornaxc.ir.interpreter import run
 
@@ -125,6 +126,8 @@ def _try(case: Any, model: onnx.ModelProto, inputs: list[Array], symbolic: bool)
     except ModelError as error:
         # with sizes unknown, a handler may take what it cannot tell for a fault of the model
         return "refused" if symbolic else "wrong", f"called invalid: {error.message}"
+    except ShapeMismatch as error:  # two sizes that were taken to be equal are not
+        return "refused" if symbolic else "wrong", str(error)
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {error} {traceback.format_exc().splitlines()[-3].strip()}"
     wanted = [_array(a) for a in case.data_sets[0][1]]

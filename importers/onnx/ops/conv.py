@@ -35,17 +35,21 @@ def add_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
     return c.binary(ctx.b, "add", y, c.reshape(ctx.b, channels, (y.type.shape[1], *(1,) * (y.type.rank - 2))))
 
 
-@onnx_op("Conv", 1, 11, 22)
-def conv(ctx: NodeContext) -> Value:
-    b, x, w = ctx.b, ctx.input(0), ctx.input(1)
+def convolve(ctx: NodeContext, x: Value, w: Value) -> Value:
+    """`x` and the filter `w` convolved as the attributes of a Conv node say."""
+    b = ctx.b
     ctx.require(x.type.rank >= 3 and x.type.rank == w.type.rank, f"Conv cannot take {x.type} and {w.type}")
     windows = read_windows(ctx, x.type.shape[2:], filter_sizes(ctx, w), convolves=True)
     group = ctx.int("group", 1)
     ctx.require(group > 0, f"group is {group}")
     x = with_channels(b, x, w.type.shape[1] * group)
     x, low, high = static_pads(b, x, windows.low, windows.high, 0)
-    y = b.emit(Conv(windows.strides, low, high, windows.dilations, group), x, w)
-    return add_bias(ctx, y, ctx.optional(2))
+    return b.emit(Conv(windows.strides, low, high, windows.dilations, group), x, w)
+
+
+@onnx_op("Conv", 1, 11, 22)
+def conv(ctx: NodeContext) -> Value:
+    return add_bias(ctx, convolve(ctx, ctx.input(0), ctx.input(1)), ctx.optional(2))
 
 
 @onnx_op("ConvTranspose", 1, 11, 22)
