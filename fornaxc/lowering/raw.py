@@ -46,10 +46,13 @@ def range_to(start: TensorValue, stop: TensorValue, step: TensorValue, type: Ten
 
 
 def transfer_to(x: TensorValue, device: DeviceRef) -> TensorValue:
-    """`ops.transfer_to`, but ordered after nothing but `x`: MAX's own reaches for a value of the outermost block, which loops may not."""
+    """`ops.transfer_to`, also inside of nested loops: MAX's own reaches for a value of the outermost block there."""
     if x.device == device:
         return x
     graph = Graph.current
-    ready = graph._add_op_generated(mo.ChainCreateOp, result=mo.ChainType(), inputs=[], attach_profile_scopes=False)[0]
+    if graph._current_block == graph._graph_body:
+        ready = graph.always_ready_chain  # lets MAX move the transfer of a constant to the start-up
+    else:
+        ready = graph._add_op_generated(mo.ChainCreateOp, result=mo.ChainType(), inputs=[])[0]
     type = TensorType(x.dtype, x.shape, device)
     return graph._add_op(rmo_ops.mo_transfer, type.to_mlir(), _ChainType().to_mlir(), x, ready)[0].tensor

@@ -179,6 +179,7 @@ def _strided_slice(c: LoweringContext, op: StridedSlice, x: T, starts: T, ends: 
     first = ops.max(ops.min(first, ops.where(forward, size, size - one)), zero)
     last = ops.where(less(ends, zero), ops.max(ends, zero - size - one) + size, ends)
     last = ops.max(ops.min(last, size), ops.where(forward, zero, zero - one))
+    last = ops.where(forward, ops.max(last, first), ops.min(last, first))  # MAX refuses bounds that cross
     stop = ops.where(less(last, zero), c.scalar(FAR, DType.int64, c.host), last)
     return raw.slice_to(x, first, stop, steps, c.out_type())
 

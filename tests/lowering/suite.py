@@ -1,11 +1,13 @@
-"""A list of lowered cases whose expected outputs are the numpy interpreter's."""
+"""Lists of lowered cases whose expected outputs are the numpy interpreter's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pytest
 from harness import Case, Outcome, run_cases
 
 from fornaxc.ir.builder import GraphBuilder
@@ -22,11 +24,12 @@ RTOL = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-5, "float64": 1e-9}
 
 @dataclass
 class Suite:
-    """Cases by name; `outcomes` compiles and runs them all at first use."""
+    """Cases by name; the first `verify` compiles and runs all those that pytest selected."""
 
     cases: dict[str, Case] = field(default_factory=dict)
     expected: dict[str, list[Array]] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
+    selected: list[str] = field(default_factory=list)
     _outcomes: dict[str, Outcome] | None = None
 
     def add(
@@ -65,9 +68,14 @@ class Suite:
         self.expected[name] = list(run(graph, inputs) if expected is None else expected)
         self.tolerances[name] = tolerance
 
+    def parameters(self, *quick: str) -> list[Any]:
+        """The names as pytest parameters; all but `quick` are slow."""
+        assert set(quick) <= set(self.cases), set(quick) - set(self.cases)
+        return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in self.cases]
+
     def outcomes(self) -> dict[str, Outcome]:
         if self._outcomes is None:
-            self._outcomes = run_cases(list(self.cases.values()))
+            self._outcomes = run_cases([self.cases[name] for name in self.selected or self.cases])
         return self._outcomes
 
     def verify(self, name: str) -> None:

@@ -313,6 +313,26 @@ add_recurrences()
 add_control()
 
 
-@pytest.mark.parametrize("name", SUITE.cases)
+QUICK = (
+    "matmul_stack",
+    "matmul_empty_sum",
+    "matmul_symbolic_sum_0",
+    "matmul_int8",
+    "conv_grouped",
+    "conv_literal_1x1",
+    "conv_1d",
+    "pool_max_nan",
+    "softmax_nan_False",
+    "layer_norm_2",
+    "lstm_lengths",
+    "gru_linear",
+    "if_True",
+    "while_3",
+    "while_nested",
+    "if_in_while",
+)
+
+
+@pytest.mark.parametrize("name", SUITE.parameters(*QUICK))
 def test_compute(name: str) -> None:
     SUITE.verify(name)

@@ -1,0 +1,95 @@
+"""What lowering refuses, and that it refuses before MAX is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import test_compute
+import test_elementwise
+import test_shape
+
+from fornaxc.errors import UnsupportedError
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import symbol
+from fornaxc.ir.graph import Graph, Origin
+from fornaxc.ir.ops import Binary, Cast, Cumulative, TopK, Unary
+from fornaxc.ir.types import DType, TensorType
+from fornaxc.lowering.support import unsupported
+
+
+def graph_of(*nodes: tuple[str, object]) -> Graph:
+    """A chain of one-operand nodes over f32[n, 4]."""
+    b = GraphBuilder()
+    value = b.input(TensorType(DType.F32, (symbol("n"), 4)), "x")
+    for name, op in nodes:
+        b.origin = Origin(name, type(op).__name__)
+        value = b.emit_all(op, value)[0]
+    return b.finish([value], ["y"])
+
+
+def test_every_unsupported_node_is_named() -> None:
+    graph = graph_of(("first", Cast(DType.F8E4M3FN)), ("fine", Cast(DType.F32)), ("second", Cast(DType.F4E2M1FN)))
+    found = unsupported(graph, "cpu")
+    assert [r["node"] for r in found] == ["first", "fine", "second"]
+    assert "f8e4m3fn" in found[0]["reason"]
+
+
+def test_lowering_raises_what_support_lists() -> None:
+    from fornaxc.lowering.lower import lower_graph
+
+    with pytest.raises(UnsupportedError) as caught:
+        lower_graph(graph_of(("only", Cast(DType.F8E5M2))), device_kind="cpu", name="g")
+    assert [d["node"] for d in caught.value.details] == ["only"]
+    assert caught.value.exit == 3
+
+
+def test_limits_of_gpus() -> None:
+    running = graph_of(("product", Cumulative("prod", 0)))
+    top = graph_of(("top", TopK(symbol("n"), 0)))
+    for graph in (running, top):
+        assert not unsupported(graph, "cpu")
+        assert len(unsupported(graph, "gpu")) == 1
+
+
+def test_hidden_sizes_of_inputs() -> None:
+    b = GraphBuilder()
+    value = b.input(TensorType(DType.F32, (symbol("n") * 2,)), "x")
+    (found,) = unsupported(b.finish([b.emit(Unary("exp"), value)], ["y"]), "cpu")
+    assert found["node"] == "x"
+    assert "n" in found["reason"]
+
+
+def test_support_needs_no_max() -> None:
+    code = "import sys, fornaxc.lowering.support; sys.exit('max' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("module", [test_elementwise, test_shape, test_compute], ids=lambda m: m.__name__)
+def test_every_case_lowers(module: object, kind: str) -> None:
+    """MAX checks types, devices and dominance as a graph is built: that alone needs no compiler and no GPU."""
+    from max.graph import Module
+
+    from fornaxc.lowering.lower import lower_graph
+
+    for name, graph, _ in module.SUITE.cases.values():
+        try:
+            lower_graph(graph, device_kind=kind, name="g", module=Module())
+        except Exception as error:
+            pytest.fail(f"{name}: {error}")
+
+
+def test_weights_are_numbered_in_program_order() -> None:
+    from fornaxc.lowering.lower import lower_graph
+
+    b = GraphBuilder()
+    value = b.input(TensorType(DType.F32, (3,)), "x")
+    for k in range(3):
+        array = np.full(3, k, np.float32)
+        value = b.emit(Binary("add"), value, b.weight(TensorType(DType.F32, (3,)), lambda a=array: a))
+    lowered = lower_graph(b.finish([value], ["y"]), device_kind="cpu", name="g", weight_prefix="p")
+    assert lowered.weight_names == ["p0", "p1", "p2"]
+    assert lowered.custom_extensions == []
