@@ -97,12 +97,21 @@ def mish(ctx: NodeContext) -> Value:
     return c.binary(ctx.b, "mul", x, c.unary(ctx.b, "tanh", c.unary(ctx.b, "softplus", x)))
 
 
-@onnx_op("Swish", 24)
-def swish(ctx: NodeContext) -> Value:
+def _swish(ctx: NodeContext) -> Value:
     x, alpha = ctx.input(0), ctx.float("alpha", 1.0)
     if alpha == 1.0:
         return c.unary(ctx.b, "silu", x)
     return c.binary(ctx.b, "mul", x, c.unary(ctx.b, "sigmoid", c.with_scalar(ctx.b, "mul", x, alpha)))
+
+
+onnx_op("Swish", 24)(_swish)
+
+
+@onnx_op("SwiGLU", 28)
+def swiglu(ctx: NodeContext) -> Value:
+    """Swish of the gate times the value; their shapes are equal."""
+    gate = _swish(ctx)
+    return c.binary(ctx.b, "mul", gate, c.rebind(ctx.b, ctx.input(1), gate.type.shape))
 
 
 @onnx_op("Softsign", 1, 22)
