@@ -63,7 +63,7 @@ def _forward(b: GraphBuilder, n: Dim, start: Dim, end: Dim, step: int) -> Cut | 
         b.require(n, ">=", last, f"a slice ends at {last} of an axis of size {n}")
     elif last != n:
         last = dim_max(dim_min(last, n), 0)
-    size = dim_min(n - first, n) if last == n and not is_nonnegative(first) else last - first
+    size = dim_min(n - first, n) if last == n and not is_nonnegative(first) else last - dim_max(first, 0)
     size = dim_max(size, 0)
     begin = first if is_nonnegative(first) and is_nonnegative(n - first) else dim_min(dim_max(first, 0), n)
     return Cut(begin, size if step == 1 else ceildiv(size, step), step)
