@@ -24,7 +24,7 @@ T: TypeAlias = TensorValue
 
 
 @lower(MatMul)
-def _matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
+def stock_matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
     assert c.node is not None
     (left, right), result = (v.type.shape for v in c.node.inputs), c.node.outputs[0].type.shape
     if 0 in (left[-1], product(list(result))):

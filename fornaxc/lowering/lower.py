@@ -14,13 +14,13 @@ from fornaxc.ir import graph as ir
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
-from fornaxc.lowering import control, elementwise, indexing, linear, nn, reduction, shape
+from fornaxc.lowering import control, elementwise, indexing, linear, nn, packed, reduction, shape
 from fornaxc.lowering.context import KERNELS, LoweringContext, kernel_library
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.registry import rule_for
 from fornaxc.lowering.support import unsupported
 
-_FAMILIES = (control, elementwise, indexing, linear, nn, reduction, shape)  # importing them registers the rules
+_FAMILIES = (control, elementwise, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
 
 
 @dataclass(frozen=True, slots=True)

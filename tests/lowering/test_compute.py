@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,12 +17,14 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import (
     Binary,
     Conv,
+    ConvNhwc,
     Gather,
     Gru,
     If,
     LayerNorm,
     Lstm,
     MatMul,
+    PackConv,
     Pool,
     Reduce,
     RmsNorm,
@@ -145,6 +150,48 @@ def add_windows() -> None:
         spoiled = normal(1, 1, 4, 4)
         spoiled[0, 0, 0, 0], spoiled[0, 0, 3, 3] = np.nan, -np.inf
         SUITE.add(f"pool_{fn}_nan", lambda b, v, p=small: b.emit(p, v), spoiled)
+
+
+def add_packed_convolutions() -> None:
+    def conv(
+        name: str,
+        x: tuple[int, ...],
+        w: tuple[int, ...],
+        shapes: Sequence[Any] = (),
+        packed: bool = False,
+        **fields: Any,
+    ) -> None:
+        filters, bias = normal(*w), normal(w[0])
+        settings = {"strides": (1, 1), "low": (1, 1), "high": (1, 1), "dilations": (1, 1), "groups": 1, **fields}
+        op = ConvNhwc(w[0], w[2:], **settings)
+
+        def build(b: GraphBuilder, v: Value, *residual: Value) -> Value:
+            if packed:
+                weights = b.weight(*_packed(filters, op.groups))
+            else:
+                weights = b.emit(PackConv(op.groups), weight(b, filters))
+            return b.emit(op, v, weights, weight(b, bias), *residual)
+
+        images = [normal(*x)]
+        if op.residual:
+            images.append(normal(*x[:3], w[0]))
+        SUITE.add(f"conv_nhwc_{name}", build, *images, shapes=shapes, tolerance=LOOSE)
+
+    conv("plain", (2, 9, 7, 20), (40, 20, 3, 3), packed=True)
+    conv("computed", (2, 9, 7, 20), (70, 20, 3, 3))
+    conv("grouped", (1, 8, 8, 6), (8, 3, 3, 3), groups=2)
+    conv("depthwise", (1, 9, 8, 20), (20, 1, 3, 3), groups=20)
+    conv("uneven", (1, 9, 8, 5), (17, 5, 2, 3), low=(0, 2), high=(2, 1), strides=(2, 1), dilations=(2, 1))
+    for activation in ("relu", "clip", "silu", "sigmoid", "hardswish"):
+        conv(activation, (1, 6, 6, 4), (16, 4, 3, 3), activation=activation, least=-0.5, greatest=0.75)
+    conv("residual", (1, 6, 6, 4), (16, 4, 3, 3), residual=True, activation="relu")
+    for n in (1, 3):
+        conv(f"symbolic_{n}", (n, 6 + n, 6, 4), (16, 4, 3, 3), strides=(2, 2), shapes=[["n", "h", 6, 4]])
+
+
+def _packed(filters: np.ndarray, groups: int) -> tuple[TensorType, Callable[[], np.ndarray]]:
+    (array,) = PackConv(groups).evaluate(filters)
+    return TensorType(DType.F32, array.shape), lambda: array
 
 
 def add_norms() -> None:
@@ -308,6 +355,7 @@ def add_control() -> None:
 
 add_matmul()
 add_windows()
+add_packed_convolutions()
 add_norms()
 add_recurrences()
 add_control()
@@ -319,6 +367,7 @@ QUICK = (
     "matmul_symbolic_sum_0",
     "matmul_int8",
     "conv_grouped",
+    "conv_nhwc_residual",
     "conv_literal_1x1",
     "conv_1d",
     "pool_max_nan",

@@ -1,0 +1,83 @@
+"""Operations of the CPU's own kernels."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from max.dtype import DType
+from max.graph import TensorValue, ops
+
+from fornaxc.ir.ops import ConvNhwc, PackConv
+from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
+from fornaxc.lowering.context import LoweringContext
+from fornaxc.lowering.linear import stock_matmul
+from fornaxc.lowering.registry import lower
+from fornaxc.lowering.shape import reshape
+from fornaxc.lowering.shape import pad_constant, reshape
+
+T: TypeAlias = TensorValue
+
+
+@lower(ConvNhwc, on="cpu")
+def _conv_nhwc(c: LoweringContext, op: ConvNhwc, x: T, w: T, bias: T, *residual: T) -> T:
+    geometry = [*op.window, *op.strides, *op.low, *op.dilations, op.groups, ACTIVATIONS.index(op.activation)]
+    numbers = c.literal(np.array([*geometry, op.residual], np.int64))
+    bounds = c.literal(np.array([op.least, op.greatest], np.float32))
+    return c.custom("fx_conv2d", [x, w, bias, *(residual or [x]), numbers, bounds], [c.out_type()])[0]
+
+
+@lower(PackConv, on="cpu")
+def _pack_conv(c: LoweringContext, op: PackConv, w: T) -> T:
+    """Packs while the program runs: for filters that are computed."""
+    k, channels, r, s = (int(d) for d in w.shape)
+    if channels == 1 and op.groups == k and k > 1:
+        return reshape(c, ops.permute(reshape(c, w, [k, r, s]), [1, 2, 0]), [k * r * s])
+    width = k // op.groups
+    full = -(-width // LANES) * LANES
+    grouped = reshape(c, w, [op.groups, width, channels, r, s])
+    tail = [0, full - width, 0, 0, 0]
+    zero = c.scalar(0.0, DType.float32)
+    filled = pad_constant(c, grouped, [0] * 5, tail, zero, [op.groups, full, channels, r, s])
+    panels = []
+    for group in range(op.groups):
+        for first in range(0, full, PANEL):
+            last = min(first + PANEL, full)
+            panel = filled[group : group + 1, first:last]
+            moved = ops.permute(reshape(c, panel, [last - first, channels, r, s]), [2, 3, 1, 0])
+            panels.append(reshape(c, moved, [r * s * channels * (last - first)]))
+    return ops.concat(panels, 0) if len(panels) > 1 else panels[0]
+
+
+@lower(ir.MatMul, on="cpu")
+def matmul(c: LoweringContext, op: ir.MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
+    """f32 products through one kernel, a transpose of the second operand inside it; others as on any device."""
+    assert c.node is not None
+    left, right = c.node.inputs
+    if left.type.dtype is not DType.F32:
+        return stock_matmul(c, op, a, b)
+    maker = c.producers.get(right)
+    transposed = maker is not None and isinstance(maker.op, ir.Transpose) and _swaps_last(maker.op.perm)
+    if transposed and maker is not None:
+        b = c.read(maker.inputs[0], c.device)
+    rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
+    batch = product(left.type.shape[:-2])
+    if right.type.rank == 2:
+        rows, batch = product([batch, rows]), 1
+    matrix = [columns, inner] if transposed else [inner, columns]
+    y = c.custom(
+        "fx_bmm",
+        [
+            reshape(c, a, [batch, rows, inner]),
+            reshape(c, b, [batch, *matrix]),
+            c.literal(np.array([int(transposed)], np.int64)),
+        ],
+        [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)],
+    )[0]
+    return reshape(c, y, c.node.outputs[0].type.shape)
+
+
+def _swaps_last(perm: tuple[int, ...]) -> bool:
+    """Whether a transpose swaps the last two axes and leaves the others."""
+    rank = len(perm)
+    return perm == (*range(rank - 2), rank - 1, rank - 2)
