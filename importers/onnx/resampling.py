@@ -78,20 +78,21 @@ def source_coordinates(s: Sampling, old: int, new: int, scale: Fraction, crop: t
     return [Fraction(_coordinate(s, Fraction(i), *numbers)) for i in range(new)]
 
 
-def _nearest(s: Sampling, x: list[Fraction], old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> Array:
-    """The index nearest to each coordinate. Where float32 arithmetic rounds another way, runtimes differ: `Refused`."""
+def _single_coordinates(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> list[Fraction]:
+    """As `source_coordinates`, in float32 arithmetic."""
     single = np.float32
-    bounds = single(crop[0]), single(crop[1])
-    numbers = (single(old), single(new), single(float(scale)), bounds)
-    rounding = ROUNDING[s.nearest]
-    exact = [rounding(v) for v in x]
-    rough = [rounding(Fraction(float(_coordinate(s, single(i), *numbers)))) for i in range(new)]
-    near = np.clip(exact, 0, old - 1)
-    if s.coordinates != "tf_crop_and_resize" and (near != np.clip(rough, 0, old - 1)).any():
-        raise Refused("a nearest element that is a question of rounding")
-    return np.asarray(near, np.int64)
+    numbers = (single(old), single(new), single(float(scale)), (single(crop[0]), single(crop[1])))
+    return [Fraction(float(_coordinate(s, single(i), *numbers))) for i in range(new)]
 
 
+def _settled(readings: list[list[int]]) -> Array:
+    """What exact and float32 arithmetic agree on. Where they do not, runtimes differ: `Refused`."""
+    if any(reading != readings[0] for reading in readings):
+        raise Refused("which element is meant is a question of rounding")
+    return np.array(readings[0], np.int64)
+
+
+NUDGE = Fraction(1, 100000)
 _HALF = Fraction(1, 2)
 ROUNDING: dict[str, Callable[[Fraction], int]] = {
     "round_prefer_floor": lambda x: ceil(x - _HALF),
@@ -115,11 +116,18 @@ def _cubic(distance: Array, a: float) -> Array:
 def table(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> Table:
     """The samples of an axis of `old` elements resized to `new`."""
     exact = source_coordinates(s, old, new, scale, crop)
+    rough = _single_coordinates(s, old, new, scale, crop)
     outside = np.zeros(new, bool)
     if s.coordinates == "tf_crop_and_resize":
-        outside = np.array([v < 0 or v > old - 1 for v in exact], bool)
+        outside = _settled([[int(v < 0 or v > old - 1) for v in x] for x in (exact, rough)]).astype(bool)
     if s.mode == "nearest":
-        return Table(_nearest(s, exact, old, new, scale, crop)[:, None], np.ones((new, 1)), outside)
+        readings = [exact, rough]
+        if s.coordinates == "half_pixel_symmetric" and (scale.denominator > 2 or old * scale != new):
+            readings += [
+                [v + nudge for v in exact] for nudge in (-NUDGE, NUDGE)
+            ]  # runtimes order its terms differently
+        near = _settled([[min(max(ROUNDING[s.nearest](v), 0), old - 1) for v in x] for x in readings])
+        return Table(near[:, None], np.ones((new, 1)), outside)
     x = np.array([float(v) for v in exact], np.float64)
     reach = 1 if s.mode == "linear" else 2
     squeeze = min(float(scale), 1.0) if s.antialias else 1.0
