@@ -1,2 +1,4 @@
 from .elementwise import *
+from .bmm import *
+from .conv import *
 from .scan import *

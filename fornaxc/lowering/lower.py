@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from max.graph import DeviceRef, Graph, Module, TensorType, TensorValue, Weight
+from max.graph.graph import DevicePlacementPolicy
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir import graph as ir
@@ -55,6 +56,7 @@ def lower_graph(
         name,
         input_types=types,
         kernel_library=kernel_library(),
+        strict_device_placement=DevicePlacementPolicy.Error,  # what runs on the host is decided here
         **({"module": module} if module is not None else {}),
     )
     with max_graph:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from max.dtype import DType
-from max.graph import TensorValue, ops
+from max.graph import TensorType, TensorValue
 
-from fornaxc.ir.ops import ConvNhwc, PackConv
-from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
+from fornaxc.ir.dims import product
+from fornaxc.ir.ops import ConvNhwc, MatMul, Transpose
+from fornaxc.ir.ops.packed import ACTIVATIONS
+from fornaxc.ir.types import DType
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.linear import stock_matmul
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import reshape
-from fornaxc.lowering.shape import pad_constant, reshape
-
-T: TypeAlias = TensorValue
 
 
 @lower(ConvNhwc, on="cpu")
@@ -49,15 +47,15 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: T) -> T:
     return ops.concat(panels, 0) if len(panels) > 1 else panels[0]
 
 
-@lower(ir.MatMul, on="cpu")
-def matmul(c: LoweringContext, op: ir.MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
+@lower(MatMul, on="cpu")
+def matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
     """f32 products through one kernel, a transpose of the second operand inside it; others as on any device."""
     assert c.node is not None
     left, right = c.node.inputs
     if left.type.dtype is not DType.F32:
         return stock_matmul(c, op, a, b)
     maker = c.producers.get(right)
-    transposed = maker is not None and isinstance(maker.op, ir.Transpose) and _swaps_last(maker.op.perm)
+    transposed = maker is not None and isinstance(maker.op, Transpose) and _swaps_last(maker.op.perm)
     if transposed and maker is not None:
         b = c.read(maker.inputs[0], c.device)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]

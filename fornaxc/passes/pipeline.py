@@ -12,6 +12,7 @@ from fornaxc.ir.graph import Graph
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fuse_conv import fuse_conv
+from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.simplify import simplify
 
@@ -35,6 +36,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass("fuse-conv", fuse_conv, "convolutions as the CPU's channels-last kernel, with bias and activation", ("cpu",)),
+    Pass(
+        "fuse-linear",
+        fuse_linear,
+        "products with constant matrices as the same kernel, with bias and activation",
+        ("cpu",),
+    ),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
     Pass("tidy", _tidy, "simplify, share-common and dead once more"),
 )

@@ -1,0 +1,109 @@
+"""Batched matrix products on the CPU, with the register tile of the convolutions."""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.memory import alloc
+from .conv import Args, FP, LANES, MR, PANEL, SMALL, ld, panel_rows
+
+
+@no_inline
+def pack_matrix(buffer: FP, w: FP, K: Int, N: Int, sk: Int, sn: Int):
+    """w [K, N] with strides sk and sn into panels, as `packing.py` lays out 1 x 1 filters."""
+    var kp = (N + LANES - 1) // LANES * LANES
+    var q = 0
+    while q < kp:
+        var width = min(PANEL, kp - q)
+        var d = buffer + q * K
+        if sn == 1:
+            for k in range(K):
+                for j in range(width):
+                    d.store(k * width + j, w.load(k * sk + q + j) if q + j < N else Float32(0))
+        else:
+            for j in range(width):
+                for k in range(K):
+                    d.store(k * width + j, w.load((q + j) * sn + k * sk) if q + j < N else Float32(0))
+        q += PANEL
+
+
+@always_inline
+def product(y: FP, x: FP, packed: FP, zeros: FP, M: Int, K: Int, N: Int) -> Args:
+    """y [M, N] = x [M, K] times a packed matrix, as a 1 x 1 convolution of M pixels."""
+    var a = Args(y, x, packed, zeros, zeros, zeros)
+    a.H = M
+    a.HO = M
+    a.C = K
+    a.K = N
+    a.xs = K
+    a.ys = N
+    return a
+
+
+@no_inline
+def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Bool):
+    """y [B, M, N] = x [B, M, K] times w [B, K, N], or w [B, N, K] where `transposed`."""
+    var threads = parallelism_level(None)
+    if B * M * K * N < SMALL:
+        threads = 1
+    var kp = (N + LANES - 1) // LANES * LANES
+    var mt = (M + MR - 1) // MR
+    var sk = 1 if transposed else N
+    var sn = K if transposed else 1
+    var by_batch = B >= threads  # else the rows of each product are split
+    var buffers = rebind[FP](alloc[Float32]((threads if by_batch else 1) * kp * K + 1))
+    var zeros = rebind[FP](alloc[Float32](kp + K + 1))
+    for i in range(kp + K):
+        zeros.store(i, Float32(0))
+
+    def batches(t: Int) {imm}:
+        var buffer = buffers + t * kp * K
+        for b in range(B * t // threads, B * (t + 1) // threads):
+            pack_matrix(buffer, w + b * K * N, K, N, sk, sn)
+            var a = product(y + b * M * N, x + b * M * K, buffer, zeros, M, K, N)
+            for q in range(0, kp, PANEL):
+                panel_rows(a, M, 0, mt, q, kp)
+
+    if threads == 1:
+        batches(0)
+    elif by_batch:
+        sync_parallelize(batches, threads)
+    else:
+        for b in range(B):
+            pack_matrix(buffers, w + b * K * N, K, N, sk, sn)
+            var a = product(y + b * M * N, x + b * M * K, buffers, zeros, M, K, N)
+
+            def rows(t: Int) {imm}:
+                for q in range(0, kp, PANEL):
+                    panel_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q, kp)
+
+            sync_parallelize(rows, threads)
+    buffers.free()
+    zeros.free()
+
+
+@extensibility.register("fx_bmm")
+struct BatchedMatMul:
+    """Output [B, M, N] of x [B, M, K] and w [B, K, N], or w [B, N, K] where the flag is not 0."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor[dtype=DType.float32, rank=3, ...],
+        x: InputTensor[dtype=DType.float32, rank=3, ...],
+        w: InputTensor[dtype=DType.float32, rank=3, ...],
+        transposed: InputTensor[dtype=DType.int64, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        bmm_run(
+            rebind[FP](output.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            rebind[FP](w.unsafe_ptr()),
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            Int(x.dim_size(2)),
+            Int(output.dim_size(2)),
+            transposed.unsafe_ptr().load(0) != 0,
+        )

@@ -1,0 +1,384 @@
+"""Convolutions, channels last, on the CPU: one instance of the heavy code serves every shape.
+
+`execute` only unpacks tensors into an `Args` of pointers and run-time sizes; the loops are never specialised for a
+shape. Weights are packed ahead of time by `packing.py`.
+"""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.collections import Array
+from std.math import exp, fma, isnan
+from std.memory import alloc
+from std.sys import simd_width_of
+
+comptime FP = Pointer[Float32, UntrackedOrigin[mut=True]]
+comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
+comptime W = simd_width_of[DType.float32]()
+comptime V = SIMD[DType.float32, W]
+comptime PANEL = 64  # channels of a full panel of packed weights
+comptime LANES = 16  # a panel has a multiple of this many
+comptime MR = 6  # output pixels of a register tile
+comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
+comptime DW_PIXELS = 8
+comptime DW_TAPS = 64
+comptime SMALL = 400000  # multiply-adds below which one thread is quicker
+
+
+struct Args(ImplicitlyCopyable):
+    """One convolution: pointers, then sizes. C and K are per group, xs and ys the channels of a whole pixel."""
+
+    var y: FP
+    var x: FP
+    var w: FP
+    var b: FP
+    var r: FP
+    var zero: FP
+    var H: Int
+    var W: Int
+    var C: Int
+    var HO: Int
+    var WO: Int
+    var K: Int
+    var R: Int
+    var S: Int
+    var sh: Int
+    var sw: Int
+    var ph: Int
+    var pw: Int
+    var dh: Int
+    var dw: Int
+    var xs: Int
+    var ys: Int
+    var residual: Bool
+    var activation: Int
+    var least: Float32
+    var greatest: Float32
+
+    def __init__(out self, y: FP, x: FP, w: FP, b: FP, r: FP, zero: FP):
+        self.y = y
+        self.x = x
+        self.w = w
+        self.b = b
+        self.r = r
+        self.zero = zero
+        self.H = 1
+        self.W = 1
+        self.C = 1
+        self.HO = 1
+        self.WO = 1
+        self.K = 1
+        self.R = 1
+        self.S = 1
+        self.sh = 1
+        self.sw = 1
+        self.ph = 0
+        self.pw = 0
+        self.dh = 1
+        self.dw = 1
+        self.xs = 1
+        self.ys = 1
+        self.residual = False
+        self.activation = 0
+        self.least = 0
+        self.greatest = 0
+
+
+@always_inline
+def ld(p: FP, n: Int) -> V:
+    """The first n lanes at p; zeros after them."""
+    if n >= W:
+        return p.load[width=W]()
+    var v = V(0)
+    for i in range(n):
+        v[i] = p.load(i)
+    return v
+
+
+@always_inline
+def st(p: FP, n: Int, v: V):
+    """Store the first n lanes."""
+    if n >= W:
+        p.store(v)
+    else:
+        for i in range(n):
+            p.store(i, v[i])
+
+
+@always_inline
+def sigmoid(v: V) -> V:
+    var s = V(1) / (V(1) + exp(-v))
+    return isnan(v).select(v, s)
+
+
+@no_inline
+def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
+    """0 none, 1 relu, 2 clip, 3 silu, 4 sigmoid, 5 hardswish; NaN stays NaN."""
+    if kind == 1:
+        return v.lt(V(0)).select(V(0), v)
+    if kind == 2:
+        var low = v.lt(V(least)).select(V(least), v)
+        return low.gt(V(greatest)).select(V(greatest), low)
+    if kind == 3:
+        return v * sigmoid(v)
+    if kind == 4:
+        return sigmoid(v)
+    if kind == 5:
+        var gate = v * V(1.0 / 6.0) + V(0.5)
+        gate = gate.lt(V(0)).select(V(0), gate)
+        return v * gate.gt(V(1)).select(V(1), gate)
+    return v
+
+
+@no_inline
+def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: Int, p0: Int, p1: Int, first: Bool, last: Bool):
+    """MR output pixels by N vectors of channels from k0 on, over the taps p0 to p1 of the filter.
+
+    `panel` points at the first of these channels in a panel of `width` channels. Partial sums of earlier taps are in y.
+    """
+    var acc = Array[V, MR * N](fill=V(0))
+    var nn = Array[Int, MR](fill=0)
+    var hh = Array[Int, MR](fill=0)
+    var ww = Array[Int, MR](fill=0)
+    comptime for i in range(MR):
+        var m = m0 + min(i, mr - 1)
+        var hw = m // a.WO
+        ww[i] = (m - hw * a.WO) * a.sw - a.pw
+        var n = hw // a.HO
+        hh[i] = (hw - n * a.HO) * a.sh - a.ph
+        nn[i] = n * a.H
+        comptime for j in range(N):
+            if first:
+                acc[i * N + j] = ld(a.b + (k0 + j * W), a.K - k0 - j * W)
+            else:
+                acc[i * N + j] = ld(a.y + (m * a.ys + k0 + j * W), a.K - k0 - j * W)
+    var wp = panel + p0 * a.C * width
+    for p in range(p0, p1):
+        var r = p // a.S
+        var s = p - r * a.S
+        var ptr = Array[FP, MR](fill=a.zero)
+        comptime for i in range(MR):
+            var h = hh[i] + r * a.dh
+            var w = ww[i] + s * a.dw
+            if h >= 0 and h < a.H and w >= 0 and w < a.W:
+                ptr[i] = a.x + ((nn[i] + h) * a.W + w) * a.xs
+        for c in range(a.C):
+            var bv = Array[V, N](fill=V(0))
+            comptime for j in range(N):
+                bv[j] = wp.load[width=W](j * W)
+            comptime for i in range(MR):
+                var av = V(ptr[i].load(c))
+                comptime for j in range(N):
+                    acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
+            wp += width
+    comptime for i in range(MR):
+        if i < mr:
+            var o = (m0 + i) * a.ys + k0
+            comptime for j in range(N):
+                var v = acc[i * N + j]
+                if last:
+                    if a.residual:
+                        v += ld(a.r + (o + j * W), a.K - k0 - j * W)
+                    if a.activation != 0:
+                        v = activate(v, a.activation, a.least, a.greatest)
+                st(a.y + (o + j * W), a.K - k0 - j * W, v)
+
+
+@no_inline
+def panel_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
+    """Row tiles m_lo to m_hi of the panel whose first channel is q; taps are blocked to keep the weights in cache."""
+    var width = min(PANEL, kp - q)
+    var taps = a.R * a.S
+    var block = max(1, 1536 // max(1, a.C))
+    var base = a.w + q * taps * a.C
+    var p = 0
+    while p < taps:
+        var pe = min(taps, p + block)
+        for t in range(m_lo, m_hi):
+            var m0 = t * MR
+            var mr = min(MR, M - m0)
+            var k = 0
+            while k < width:
+                var left = (width - k) // W
+                if left >= NV:
+                    tile[MR, NV](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                    k += NV * W
+                elif left == 3:
+                    tile[MR, 3](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                    k += 3 * W
+                elif left == 2:
+                    tile[MR, 2](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                    k += 2 * W
+                else:
+                    tile[MR, 1](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                    k += W
+        p = pe
+
+
+@no_inline
+def conv_run(a0: Args, M: Int, G: Int):
+    """Grouped convolution of M output pixels."""
+    var threads = parallelism_level(None)
+    if M * a0.K * a0.C * a0.R * a0.S * G < SMALL:
+        threads = 1
+    var kp = (a0.K + LANES - 1) // LANES * LANES
+    var panels = (kp + PANEL - 1) // PANEL
+    var mt = (M + MR - 1) // MR
+    var by_rows = mt >= 16 * threads or panels * G < threads  # else split the panels
+
+    def work(t: Int) {imm}:
+        var m_lo = mt * t // threads if by_rows else 0
+        var m_hi = mt * (t + 1) // threads if by_rows else mt
+        var q_lo = 0 if by_rows else panels * G * t // threads
+        var q_hi = panels * G if by_rows else panels * G * (t + 1) // threads
+        for gq in range(q_lo, q_hi):
+            var g = gq // panels
+            var a = a0.copy()
+            a.x = a.x + g * a.C
+            a.y = a.y + g * a.K
+            a.r = a.r + g * a.K
+            a.w = a.w + g * kp * a.R * a.S * a.C
+            a.b = a.b + g * a.K
+            panel_rows(a, M, m_lo, m_hi, (gq - g * panels) * PANEL, kp)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
+def depthwise_pixels(a: Args, n: Int, ho: Int, w0: Int):
+    """Up to DW_PIXELS neighbouring pixels of one row, all channels; taps in blocks of DW_TAPS."""
+    var taps = a.R * a.S
+    var count = min(DW_PIXELS, a.WO - w0)
+    var offset = ((n * a.HO + ho) * a.WO + w0) * a.K
+    var t0 = 0
+    while t0 < taps:
+        var t1 = min(taps, t0 + DW_TAPS)
+        var ptr = Array[FP, DW_PIXELS * DW_TAPS](fill=a.zero)
+        for t in range(t0, t1):
+            var r = t // a.S
+            var h = ho * a.sh - a.ph + r * a.dh
+            if h < 0 or h >= a.H:
+                continue
+            var row = a.x + (n * a.H + h) * a.W * a.K
+            for i in range(count):
+                var w = (w0 + i) * a.sw - a.pw + (t - r * a.S) * a.dw
+                if w >= 0 and w < a.W:
+                    ptr[(t - t0) * DW_PIXELS + i] = row + w * a.K
+        var c = 0
+        while c < a.K:
+            var left = a.K - c
+            var acc = Array[V, DW_PIXELS](fill=V(0))
+            comptime for i in range(DW_PIXELS):
+                if t0 == 0:
+                    acc[i] = ld(a.b + c, left)
+                elif i < count:
+                    acc[i] = ld(a.y + (offset + i * a.K + c), left)
+            for t in range(t0, t1):
+                var wv = ld(a.w + (t * a.K + c), left)
+                comptime for i in range(DW_PIXELS):
+                    acc[i] = fma(ld(ptr[(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
+            comptime for i in range(DW_PIXELS):
+                if i < count:
+                    var v = acc[i]
+                    if t1 == taps:
+                        if a.residual:
+                            v += ld(a.r + (offset + i * a.K + c), left)
+                        if a.activation != 0:
+                            v = activate(v, a.activation, a.least, a.greatest)
+                    st(a.y + (offset + i * a.K + c), left, v)
+            c += W
+        t0 = t1
+
+
+@no_inline
+def depthwise_run(a: Args, N: Int):
+    """Depthwise convolution: as many groups as channels, one filter each; K is the channels."""
+    var rows = N * a.HO
+    var threads = parallelism_level(None)
+    if rows * a.WO * a.K * a.R * a.S < SMALL // 8:
+        threads = 1
+
+    def work(t: Int) {imm}:
+        for q in range(rows * t // threads, rows * (t + 1) // threads):
+            var n = q // a.HO
+            var w = 0
+            while w < a.WO:
+                depthwise_pixels(a, n, q - n * a.HO, w)
+                w += DW_PIXELS
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
+def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
+    """`geometry`: R S sh sw ph pw dh dw groups activation residual. `bounds`: those of clip."""
+    var a = a0.copy()
+    var groups = Int(geometry.load(8))
+    a.R = Int(geometry.load(0))
+    a.S = Int(geometry.load(1))
+    a.sh = Int(geometry.load(2))
+    a.sw = Int(geometry.load(3))
+    a.ph = Int(geometry.load(4))
+    a.pw = Int(geometry.load(5))
+    a.dh = Int(geometry.load(6))
+    a.dw = Int(geometry.load(7))
+    a.activation = Int(geometry.load(9))
+    a.residual = geometry.load(10) != 0
+    a.least = bounds.load(0)
+    a.greatest = bounds.load(1)
+    a.xs = a.C
+    a.ys = a.K
+    var zero = alloc[Float32](a.C)
+    for i in range(a.C):
+        zero.unsafe_store(i, Float32(0))
+    a.zero = rebind[FP](zero)
+    if groups > 1 and groups == a.C and groups == a.K:
+        depthwise_run(a, N)
+    else:
+        a.C = a.C // groups
+        a.K = a.K // groups
+        conv_run(a, N * a.HO * a.WO, groups)
+    zero.free()
+
+
+@extensibility.register("fx_conv2d")
+struct Conv2d:
+    """Output [N, Ho, Wo, K] of x [N, H, W, C]; packed weights, bias [K], residual (any tensor where unused)."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor[dtype=DType.float32, rank=4, ...],
+        x: InputTensor[dtype=DType.float32, rank=4, ...],
+        w: InputTensor[dtype=DType.float32, rank=1, ...],
+        b: InputTensor[dtype=DType.float32, rank=1, ...],
+        r: InputTensor[dtype=DType.float32, rank=4, ...],
+        geometry: InputTensor[dtype=DType.int64, rank=1, ...],
+        bounds: InputTensor[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var p = rebind[FP](x.unsafe_ptr())
+        var a = Args(
+            rebind[FP](output.unsafe_ptr()),
+            p,
+            rebind[FP](w.unsafe_ptr()),
+            rebind[FP](b.unsafe_ptr()),
+            rebind[FP](r.unsafe_ptr()),
+            p,
+        )
+        a.H = Int(x.dim_size(1))
+        a.W = Int(x.dim_size(2))
+        a.C = Int(x.dim_size(3))
+        a.HO = Int(output.dim_size(1))
+        a.WO = Int(output.dim_size(2))
+        a.K = Int(output.dim_size(3))
+        conv_entry(a, Int(x.dim_size(0)), rebind[IP](geometry.unsafe_ptr()), rebind[FP](bounds.unsafe_ptr()))

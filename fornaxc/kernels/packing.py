@@ -1,0 +1,57 @@
+"""The layouts of weights that the Mojo kernels read, in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+PANEL = 64
+LANES = 16
+
+
+def is_depthwise(shape: tuple[int, ...], groups: int) -> bool:
+    """Whether filters of this shape [K, C/groups, R, S] are one per channel."""
+    return groups > 1 and shape[1] == 1 and shape[0] == groups
+
+
+def pack_conv_weight(w: Array, groups: int) -> Array:
+    """Filters [K, C/groups, R, S] as one dimension of panels.
+
+    Per group the filters are padded with zeros to a multiple of 16 and cut into panels of 64 (the last may be narrower); a panel is
+    [R, S, C/groups, width], so that one tap and channel of a whole panel lies together. Depthwise filters are [R, S, K].
+    """
+    k, c, r, s = w.shape
+    if is_depthwise(w.shape, groups):
+        return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
+    per_group = k // groups
+    padded = -(-per_group // LANES) * LANES
+    filled = np.zeros((groups, padded, c, r, s), w.dtype)
+    filled[:, :per_group] = w.reshape(groups, per_group, c, r, s)
+    panels = [
+        filled[g, first : first + PANEL].transpose(2, 3, 1, 0).reshape(-1)
+        for g in range(groups)
+        for first in range(0, padded, PANEL)
+    ]
+    return np.concatenate(panels) if panels else np.zeros(0, w.dtype)
+
+
+def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Array:
+    """The inverse of `pack_conv_weight`, for filters of `shape` [K, C/groups, R, S]."""
+    k, c, r, s = shape
+    if is_depthwise(shape, groups):
+        return np.ascontiguousarray(packed.reshape(r, s, k).transpose(2, 0, 1)[:, None])
+    per_group = k // groups
+    padded = -(-per_group // LANES) * LANES
+    filled = np.zeros((groups, padded, c, r, s), packed.dtype)
+    offset = 0
+    for g in range(groups):
+        for first in range(0, padded, PANEL):
+            width = min(PANEL, padded - first)
+            size = r * s * c * width
+            panel = packed[offset : offset + size].reshape(r, s, c, width)
+            filled[g, first : first + width] = panel.transpose(3, 2, 0, 1)
+            offset += size
+    return filled[:, :per_group].reshape(shape)
