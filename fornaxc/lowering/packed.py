@@ -1,24 +1,23 @@
-"""Operations of the CPU's own kernels."""
+"""The CPU's own kernels for channels-last convolutions and matrix products."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from max.graph import TensorType, TensorValue
+from max.dtype import DType as MaxDType
+from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
-from fornaxc.ir.ops import ConvNhwc, MatMul, Transpose
-from fornaxc.ir.ops.packed import ACTIVATIONS
+from fornaxc.ir.ops import ConvNhwc, MatMul, PackConv, Transpose
+from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
 from fornaxc.ir.types import DType
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.linear import stock_matmul
 from fornaxc.lowering.registry import lower
-from fornaxc.lowering.shape import reshape
+from fornaxc.lowering.shape import pad_constant, reshape
 
 
 @lower(ConvNhwc, on="cpu")
-def _conv_nhwc(c: LoweringContext, op: ConvNhwc, x: T, w: T, bias: T, *residual: T) -> T:
+def _conv_nhwc(c: LoweringContext, op: ConvNhwc, x: TensorValue, w: TensorValue, bias: TensorValue, *residual: TensorValue) -> TensorValue:
     geometry = [*op.window, *op.strides, *op.low, *op.dilations, op.groups, ACTIVATIONS.index(op.activation)]
     numbers = c.literal(np.array([*geometry, op.residual], np.int64))
     bounds = c.literal(np.array([op.least, op.greatest], np.float32))
@@ -26,7 +25,7 @@ def _conv_nhwc(c: LoweringContext, op: ConvNhwc, x: T, w: T, bias: T, *residual:
 
 
 @lower(PackConv, on="cpu")
-def _pack_conv(c: LoweringContext, op: PackConv, w: T) -> T:
+def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
     """Packs while the program runs: for filters that are computed."""
     k, channels, r, s = (int(d) for d in w.shape)
     if channels == 1 and op.groups == k and k > 1:
@@ -35,7 +34,7 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: T) -> T:
     full = -(-width // LANES) * LANES
     grouped = reshape(c, w, [op.groups, width, channels, r, s])
     tail = [0, full - width, 0, 0, 0]
-    zero = c.scalar(0.0, DType.float32)
+    zero = c.scalar(0.0, MaxDType.float32)
     filled = pad_constant(c, grouped, [0] * 5, tail, zero, [op.groups, full, channels, r, s])
     panels = []
     for group in range(op.groups):
@@ -48,7 +47,7 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: T) -> T:
 
 
 @lower(MatMul, on="cpu")
-def matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
+def matmul(c: LoweringContext, op: MatMul, a: TensorValueensorValue, b: TensorValueensorValue) -> TensorValue:
     """f32 products through one kernel, a transpose of the second operand inside it; others as on any device."""
     assert c.node is not None
     left, right = c.node.inputs
