@@ -1,0 +1,175 @@
+"""If, Loop and Scan: unrolled, inlined, and as regions; with captured, shadowed and passed-through names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from text_models import graph_of, operations, outputs_of, result_of
+
+from fornaxc.errors import UnsupportedError
+from fornaxc.ir.interpreter import run
+
+F = np.float32
+
+LOOP = """(float[2] x, int64 trips) => (float[2] last, float[n, 2] all) {
+    last, all = Loop (trips, yes, x) <
+        body = step (int64 i, bool go, float[2] v) => (bool more, float[2] w, float[2] kept) {
+            more = Identity(go)
+            k = Cast<to=1>(i)
+            w = Add(v, k)
+            kept = Mul(v, x)
+        }
+    >
+}"""
+
+
+def reference(x: np.ndarray, trips: int) -> tuple[list[float], list[list[float]]]:  # type: ignore[type-arg]
+    v, kept = x.copy(), []
+    for i in range(trips):
+        kept.append((v * x).tolist())
+        v = v + i
+    return v.tolist(), kept
+
+
+@pytest.mark.parametrize("trips", [1, 3, 40])
+def test_a_counted_loop_that_captures_an_input(trips: int) -> None:
+    x = np.array([1, 2], F)
+    text = LOOP.replace(", int64 trips)", ")")
+    graph = graph_of(text, initializers={"trips": np.int64(trips), "yes": np.array(True)})
+    assert ("while" in operations(graph)) == (trips > 32)
+    last, kept = run(graph, [x])
+    assert (last.tolist(), kept.tolist()) == reference(x, trips)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_whose_count_is_an_input(trips: int) -> None:
+    x = np.array([1, 2], F)
+    last, kept = outputs_of(LOOP, x, np.int64(trips), yes=np.array(True))
+    assert last.tolist() == reference(x, trips)[0]
+    assert kept.shape == (trips, 2)
+    assert kept.tolist() == reference(x, trips)[1]
+
+
+def test_a_loop_that_a_condition_ends() -> None:
+    text = """(float x) => (float y, float[n] seen) {
+        y, seen = Loop (most, yes, x) <
+            body = step (int64 i, bool go, float v) => (bool more, float w, float kept) {
+                w = Add(v, v)
+                more = Less(w, limit)
+                kept = Identity(w)
+            }
+        >
+    }"""
+    constants = {"most": np.int64(100), "yes": np.array(True), "limit": F(20)}
+    last, seen = outputs_of(text, F(3), **constants)
+    assert (last, seen.tolist()) == (24, [6, 12, 24])
+    constants["most"] = np.int64(2)
+    last, seen = outputs_of(text, F(3), **constants)
+    assert (last, seen.tolist()) == (12, [6, 12])
+    constants["yes"] = np.array(False)
+    last, seen = outputs_of(text, F(3), **constants)
+    assert (last, seen.tolist()) == (3, [])
+
+
+def test_a_loop_over_a_symbolic_axis_fills_a_result_of_its_size() -> None:
+    text = """(float[n, 2] x) => (float[m, 2] y) {
+        s = Shape<end=1>(x)
+        trips = Squeeze(s, zero)
+        y = Loop (trips, yes) <
+            body = step (int64 i, bool go) => (bool more, float[2] row) {
+                more = Identity(go)
+                row = Gather<axis=0>(x, i)
+            }
+        >
+    }"""
+    graph = graph_of(text, initializers={"zero": np.array([0]), "yes": np.array(True)})
+    assert [str(v.type) for v in graph.outputs] == ["f32[n, 2]"]
+    x = np.arange(8, dtype=F).reshape(4, 2)
+    np.testing.assert_array_equal(run(graph, [x])[0], x)
+
+
+def test_a_carried_value_that_grows_is_unrolled_or_refused() -> None:
+    text = """(float[1] x) => (float[m] y) {
+        y = Loop (trips, yes, x) <
+            body = step (int64 i, bool go, float[k] v) => (bool more, float[l] w) {
+                more = Identity(go)
+                w = Concat<axis=0>(v, x)
+            }
+        >
+    }"""
+    assert result_of(text, np.array([7], F), trips=np.int64(3), yes=np.array(True)).tolist() == [7, 7, 7, 7]
+    with pytest.raises(UnsupportedError):
+        graph_of(text, initializers={"trips": np.int64(100), "yes": np.array(True)})
+
+
+@pytest.mark.parametrize("axis", ["3", "n"])
+@pytest.mark.parametrize("backward", [0, 1])
+def test_scans_in_both_directions(axis: str, backward: int) -> None:
+    text = f"""(float[2] start, float[2, {axis}] x) => (float[2] last, float[2, k] sums) {{
+        last, sums = Scan <num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-1],
+            scan_input_directions=[{backward}], scan_output_directions=[{backward}],
+            body = step (float[2] s, float[2] e) => (float[2] t, float[2] out) {{
+                t = Add(s, e)
+                out = Identity(t)
+            }}
+        > (start, x)
+    }}"""
+    x = np.array([[1, 2, 3], [10, 20, 30]], F)
+    last, sums = outputs_of(text, np.array([100, 200], F), x)
+    assert last.tolist() == [106, 260]
+    wanted = np.cumsum(x[:, ::-1], axis=1)[:, ::-1] if backward else np.cumsum(x, axis=1)
+    np.testing.assert_array_equal(sums, wanted + np.array([[100], [200]], F))
+
+
+BRANCHES = """(bool c, float[2] x) => (float[2] y) {
+    y = If (c) <
+        then_branch = outer () => (float[2] p) { p = Identity(x) },
+        else_branch = own () => (float[2] z) { z = Add(x, only_here) }
+    >
+}"""
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_branch_that_returns_an_outer_value(answer: bool) -> None:
+    x = np.array([1, 2], F)
+    found = result_of(BRANCHES, np.array(answer), x, only_here=np.array([5], F))
+    assert found.tolist() == ([1, 2] if answer else [6, 7])
+
+
+def test_an_inner_name_hides_an_outer_one() -> None:
+    text = """(float[2] x, float[2] v) => (float[2] y, float[2] z) {
+        y = Loop (trips, yes, x) <
+            body = step (int64 i, bool go, float[2] v) => (bool more, float[2] w) {
+                more = Identity(go)
+                w = Add(v, one)
+            }
+        >
+        z = Identity(v)
+    }"""
+    y, z = outputs_of(text, np.array([1, 2], F), np.array([8, 9], F), trips=np.int64(2), yes=np.array(True), one=F(1))
+    assert (y.tolist(), z.tolist()) == ([3, 4], [8, 9])
+
+
+def test_branches_of_different_sizes() -> None:
+    text = """(bool c, float[4] x) => (float[n] y) {
+        y = If (c) <
+            then_branch = half () => (float[2] p) { p = Slice(x, zero, two) },
+            else_branch = all () => (float[4] q) { q = Neg(x) }
+        >
+    }"""
+    x = np.arange(4, dtype=F)
+    constants = {"zero": np.array([0]), "two": np.array([2])}
+    assert result_of(text, np.array(True), x, **constants).tolist() == [0, 1]
+    assert result_of(text, np.array(False), x, **constants).tolist() == [0, -1, -2, -3]
+
+
+def test_what_a_branch_cannot_do_names_the_node_inside() -> None:
+    text = """(bool c, float[4] x) => (float[4] y) {
+        y = If (c) <
+            then_branch = one () => (float[4] p) { p = Bernoulli(x) },
+            else_branch = two () => (float[4] q) { q = Neg(x) }
+        >
+    }"""
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(text)
+    assert "Bernoulli" in {detail["op"] for detail in caught.value.details}
