@@ -138,3 +138,39 @@ def test_random_operators_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedError) as caught:
         run_node("Bernoulli", [f32([0.5])], opset=15)
     assert "random" in caught.value.details[0]["reason"]
+
+
+def test_boxes_that_overlap_a_better_one_are_dropped() -> None:
+    boxes = f32([[[0, 0, 1, 1], [1, 1, 0.1, 0], [0, 2, 1, 3], [0, 0, 1, 1]]])  # the second is given by other corners
+    scores = f32([[[0.5, 0.9, 0.3, 0.1], [0.4, 0.2, 0.4, 0.9]]])
+    most, overlap, least = np.array([2], np.int64), f32([0.5]), f32([0.25])
+    (y,) = run_node("NonMaxSuppression", [boxes, scores, most, overlap, least], opset=11)
+    np.testing.assert_array_equal(y, [[0, 0, 1], [0, 0, 2], [0, 1, 3], [0, 1, 2]])
+    (none,) = run_node("NonMaxSuppression", [boxes, scores], opset=11)
+    assert none.shape == (0, 3)
+
+
+def test_linear_attention_with_the_delta_rule_replaces_what_a_key_recalls() -> None:
+    # the same unit key twice: the second value takes the place of the first
+    key, value = f32([[[1, 0], [1, 0]]]), f32([[[3, 4], [5, 6]]])
+    rate = np.ones((1, 2, 1), np.float32)
+    y, state = run_node(
+        "LinearAttention",
+        [key, key, value, None, None, rate],
+        opset=27,
+        outputs=2,
+        q_num_heads=1,
+        kv_num_heads=1,
+        update_rule="delta",
+        scale=1.0,
+    )
+    np.testing.assert_allclose(y, value)
+    np.testing.assert_allclose(state, [[[[5, 6], [0, 0]]]])
+
+
+def test_a_causal_convolution_hands_its_past_on() -> None:
+    w = f32([[[100, 10, 1]]])
+    y, past = run_node("CausalConvWithState", [f32([[[1, 2]]]), w], opset=27, outputs=2)
+    np.testing.assert_array_equal(y, f32([[[1, 12]]]))
+    (rest,) = run_node("CausalConvWithState", [f32([[[3]]]), w, None, past], opset=27)
+    np.testing.assert_array_equal(rest, f32([[[123]]]))
