@@ -17,7 +17,9 @@ from fornaxc.lowering.shape import pad_constant, reshape
 
 
 @lower(ConvNhwc, on="cpu")
-def _conv_nhwc(c: LoweringContext, op: ConvNhwc, x: TensorValue, w: TensorValue, bias: TensorValue, *residual: TensorValue) -> TensorValue:
+def _conv_nhwc(
+    c: LoweringContext, op: ConvNhwc, x: TensorValue, w: TensorValue, bias: TensorValue, *residual: TensorValue
+) -> TensorValue:
     geometry = [*op.window, *op.strides, *op.low, *op.dilations, op.groups, ACTIVATIONS.index(op.activation)]
     numbers = c.literal(np.array([*geometry, op.residual], np.int64))
     bounds = c.literal(np.array([op.least, op.greatest], np.float32))
@@ -47,7 +49,7 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
 
 
 @lower(MatMul, on="cpu")
-def matmul(c: LoweringContext, op: MatMul, a: TensorValueensorValue, b: TensorValueensorValue) -> TensorValue:
+def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
     """f32 products through one kernel, a transpose of the second operand inside it; others as on any device."""
     assert c.node is not None
     left, right = c.node.inputs
