@@ -77,6 +77,11 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"numpy", "ml_dtypes", "onnx", "google"},
         set(),
     ),
+    "fornaxc.export": (
+        {"fornaxc", "fornaxc.ir", "fornaxc.errors"},
+        {"numpy", "ml_dtypes", "onnx"},
+        {"fornaxc.kernels.packing", "fornaxc.importers.onnx.types"},
+    ),
     "fornaxc.lowering": (
         {"fornaxc", "fornaxc.ir", "fornaxc.errors", "fornaxc.kernels"},
         {"numpy", "ml_dtypes", "max"},

@@ -112,8 +112,8 @@ def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu":
         if np.any(b == 0):
             raise NotFoldable("an integer division by zero")
-        quotient = np.abs(a) // np.abs(b)
-        return np.where((a < 0) != (b < 0), -quotient, quotient)
+        quotient = a // b
+        return np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))))
     return a / b
 
 

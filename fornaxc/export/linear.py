@@ -1,0 +1,97 @@
+"""Matrix products, convolutions and window reductions."""
+
+from __future__ import annotations
+
+from itertools import product as cartesian
+
+import numpy as np
+
+from fornaxc.export.context import ExportContext, Tensor
+from fornaxc.export.elementwise import extreme
+from fornaxc.export.reduction import identity
+from fornaxc.export.registry import export
+from fornaxc.export.shape import input_type
+from fornaxc.ir.dims import Dim, product
+from fornaxc.ir.ops import Conv, MatMul, Pool
+from fornaxc.ir.types import DType
+
+
+@export(MatMul)
+def _matmul(c: ExportContext, op: MatMul, a: Tensor, b: Tensor) -> Tensor:
+    return c.emit("MatMul", a, b)
+
+
+@export(Conv)
+def _conv(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
+    if x.dtype is DType.F64 or not x.dtype.is_float or input_type(c).rank > 5:
+        return _by_taps(c, op, x, w)
+    return conv(c, op, x, w)
+
+
+def conv(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
+    """ONNX Conv, channels first."""
+    return c.emit(
+        "Conv",
+        x,
+        w,
+        strides=list(op.strides),
+        pads=[*op.low, *op.high],
+        dilations=list(op.dilations),
+        group=op.groups,
+    )
+
+
+def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
+    """The sum over the positions of the window of a matrix product each: any element type, any rank."""
+    assert c.node is not None
+    batch = input_type(c).shape[0]
+    filters, depth, *window = (int(str(d)) for d in input_type(c, 1).shape)
+    out = c.node.outputs[0].type.shape
+    wide = DType.F32 if x.dtype.is_float and x.dtype is not DType.F64 else x.dtype
+    rank = len(window)
+    zero = c.scalar(0, x.dtype)
+    padded = c.emit("Pad", x, c.shape([0, 0, *op.low, 0, 0, *op.high]), zero, mode="constant")
+    taps = c.reshape(w, [op.groups, filters // op.groups, depth, *window])
+    total: Tensor | None = None
+    for tap in cartesian(*(range(k) for k in window)):
+        seen = padded
+        for axis in range(rank):
+            seen = _seen(c, seen, axis + 2, tap[axis], out[axis + 2], op.strides[axis], op.dilations[axis])
+        rows = c.reshape(seen, [batch, op.groups, depth, product(out[2:])])
+        at = c.literal(np.array(tap))
+        filter = c.slice(taps, at, c.literal(np.array(tap) + 1), range(3, 3 + rank))
+        filter = c.reshape(filter, [op.groups, filters // op.groups, depth])
+        part = c.emit("MatMul", c.cast(filter, wide), c.cast(rows, wide))
+        total = part if total is None else c.emit("Add", total, part)
+    assert total is not None
+    return c.cast(c.reshape(total, out), x.dtype)
+
+
+def _seen(c: ExportContext, padded: Tensor, axis: int, tap: int, out: Dim, stride: int, dilation: int) -> Tensor:
+    """What one position of a window sees along an axis."""
+    start = tap * dilation
+    return c.slice(padded, c.size(start), c.size(start + (out - 1) * stride + 1), [axis], [stride])
+
+
+@export(Pool)
+def _pool(c: ExportContext, op: Pool, x: Tensor) -> Tensor:
+    """Axis by axis: the positions of the window along one axis are slices, joined by max or sum."""
+    assert c.node is not None
+    dtype = x.dtype
+    if op.fn == "sum" and dtype.is_float and dtype is not DType.F64:
+        x = c.cast(x, DType.F32)
+    fill = c.scalar(0, x.dtype) if op.fn == "sum" else c.literal(np.array(identity("max", x.dtype), x.dtype.numpy))
+    rank = input_type(c).rank
+    first = rank - len(op.window) - op.channels_last
+    out = c.node.outputs[0].type.shape
+    pads = [0] * (2 * rank)
+    pads[first : first + len(op.window)] = op.low
+    pads[rank + first : rank + first + len(op.window)] = op.high
+    x = c.emit("Pad", x, c.shape(pads), fill, mode="constant") if any(pads) else x
+    for index, size in enumerate(op.window):
+        axis = first + index
+        seen = [_seen(c, x, axis, tap, out[axis], op.strides[index], op.dilations[index]) for tap in range(size)]
+        x = seen[0]
+        for part in seen[1:]:
+            x = extreme(c, "max", x, part) if op.fn == "max" else c.emit("Add", x, part)
+    return c.cast(x, dtype)

@@ -1,0 +1,77 @@
+"""Convolutions with packed weights: the filters are unpacked, and ONNX Conv takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fornaxc.export import floats
+from fornaxc.export.context import ExportContext, Tensor
+from fornaxc.export.elementwise import extreme
+from fornaxc.export.linear import conv
+from fornaxc.export.registry import export
+from fornaxc.export.shape import input_type
+from fornaxc.ir.graph import Array
+from fornaxc.ir.ops import ConvNhwc, PackConv
+from fornaxc.ir.types import DType, TensorType
+
+
+@export(PackConv)
+def _pack_conv(c: ExportContext, op: PackConv, w: Tensor) -> Tensor:
+    """Filters gathered in the packed order, the padding from a zero before them."""
+    from fornaxc.kernels.packing import pack_conv_weight
+
+    shape = tuple(int(str(d)) for d in input_type(c).shape)
+    size = int(np.prod(shape))
+    order = pack_conv_weight(np.arange(1, size + 1, dtype=np.int32).reshape(shape), op.groups)
+    flat = c.emit("Concat", c.literal(np.zeros(1, np.float32)), c.reshape(w, [size]), axis=0)
+    return c.emit("Gather", flat, c.literal(order.astype(np.int32)), axis=0)
+
+
+@export(ConvNhwc)
+def _conv_nhwc(c: ExportContext, op: ConvNhwc, x: Tensor, w: Tensor, bias: Tensor, *residual: Tensor) -> Tensor:
+    filters = _filters(c, op, w)
+    y = conv(c, op.conv(), c.emit("Transpose", x, perm=[0, 3, 1, 2]), filters)
+    y = c.emit("Add", c.emit("Transpose", y, perm=[0, 2, 3, 1]), bias)
+    for other in residual:
+        y = c.emit("Add", y, other)
+    return _activated(c, op, y)
+
+
+def _filters(c: ExportContext, op: ConvNhwc, w: Tensor) -> Tensor:
+    """The filters of packed weights: of a constant when the model is written, of a packing what was packed."""
+    from fornaxc.kernels.packing import unpack_conv_weight
+
+    assert c.node is not None
+    packed = c.node.inputs[1]
+    producer = c.producers.get(packed)
+    if producer is not None and isinstance(producer.op, PackConv):
+        return c.read(producer.inputs[0])
+    channels = int(str(input_type(c).shape[3]))
+    shape = (op.filters, channels // op.groups, *op.window)
+
+    def unpack(array: Array) -> Array:
+        return np.ascontiguousarray(unpack_conv_weight(array, shape, op.groups))
+
+    ready = c.derived(packed, TensorType(DType.F32, shape), unpack)
+    if ready is not None:
+        return ready
+    size = int(str(packed.type.elements))
+    return c.emit("Gather", w, c.literal(unpack(np.arange(size, dtype=np.int32)).astype(np.int32)), axis=0)
+
+
+def _activated(c: ExportContext, op: ConvNhwc, x: Tensor) -> Tensor:
+    match op.activation:
+        case "relu":
+            return floats.relu(c, x)
+        case "clip":
+            bounded = extreme(c, "max", x, c.scalar(op.least, x.dtype))
+            return extreme(c, "min", bounded, c.scalar(op.greatest, x.dtype))
+        case "sigmoid":
+            return floats.sigmoid(c, x)
+        case "silu":
+            return c.emit("Mul", x, floats.sigmoid(c, x))
+        case "hardswish":
+            slope = c.emit("Add", c.emit("Div", x, c.scalar(6, x.dtype)), c.scalar(0.5, x.dtype))
+            low = extreme(c, "max", slope, c.scalar(0, x.dtype))
+            return c.emit("Mul", x, extreme(c, "min", low, c.scalar(1, x.dtype)))
+    return x
