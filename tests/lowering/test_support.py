@@ -15,7 +15,7 @@ from fornaxc.errors import UnsupportedError
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Origin
-from fornaxc.ir.ops import Binary, Cast, Cumulative, TopK, Unary
+from fornaxc.ir.ops import Binary, Cast, Cumulative, If, TopK, Unary
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering.support import unsupported
 
@@ -54,6 +54,16 @@ def test_limits_of_gpus() -> None:
         assert len(unsupported(graph, "gpu")) == 1
 
 
+def test_branches_of_different_sizes() -> None:
+    b = GraphBuilder()
+    condition = b.input(TensorType(DType.BOOL, ()), "c")
+    value = b.input(TensorType(DType.F32, (symbol("n"),)), "x")
+    region = GraphBuilder(b).finish([value])
+    for size, refused in (("n", 0), ("fresh", 1)):
+        result = b.emit(If((TensorType(DType.F32, (symbol(size),)),)), condition, regions=(region, region))
+        assert len(unsupported(b.finish([result], ["y"]), "cpu")) == refused
+
+
 def test_hidden_sizes_of_inputs() -> None:
     b = GraphBuilder()
     value = b.input(TensorType(DType.F32, (symbol("n") * 2,)), "x")
@@ -76,6 +86,9 @@ def test_every_case_lowers(module: object, kind: str) -> None:
     from fornaxc.lowering.lower import lower_graph
 
     for name, graph, _ in module.SUITE.cases.values():
+        if kind == "gpu" and name.startswith("conv_nhwc_"):
+            assert unsupported(graph, kind)
+            continue
         try:
             lower_graph(graph, device_kind=kind, name="g", module=Module())
         except Exception as error:
