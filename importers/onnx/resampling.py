@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +41,10 @@ class Table:
     @property
     def copies(self) -> bool:
         """Whether each element is just one of the axis."""
-        return self.indices.shape[1] == 1
+        return bool(self.indices.shape[1] == 1)
 
 
-Real = Fraction | np.float32
+Real = Any  # Fraction, or np.float32
 
 
 def _coordinate(s: Sampling, i: Real, old: Real, new: Real, scale: Real, crop: tuple[Real, Real]) -> Real:
@@ -103,7 +104,7 @@ ROUNDING: dict[str, Callable[[Fraction], int]] = {
 
 
 def _linear(distance: Array) -> Array:
-    return np.maximum(0, 1 - np.abs(distance))
+    return np.asarray(np.maximum(0, 1 - np.abs(distance)))
 
 
 def _cubic(distance: Array, a: float) -> Array:

@@ -17,6 +17,8 @@ def matmul(b: GraphBuilder, left: Value, right: Value) -> Value:
     right = c.unsqueeze(b, right, (1,)) if column else right
     if left.type.shape[-1] != right.type.shape[-2]:
         left = c.rebind(b, left, (*left.type.shape[:-1], right.type.shape[-2]))
+    if all(size == 1 for size in right.type.shape[:-2]) and right.type.rank <= left.type.rank:
+        right = c.reshape(b, right, right.type.shape[-2:])
     if right.type.rank > 2:
         lead = c.broadcast_shape(left.type.shape[:-2], right.type.shape[:-2])
         left = c.expand(b, left, (*lead, *left.type.shape[-2:]))
