@@ -120,6 +120,10 @@ class GraphBuilder:
             return self.parent.known(value)
         return found
 
+    def learn(self, value: Value, content: Array) -> None:
+        """Record what is known of the content of `value`: numbers, or dims that other nodes of this graph bind to sizes."""
+        self._known[value] = content
+
     def emit(self, op: Op, *operands: Value, regions: tuple[Graph, ...] = (), name: str = "") -> Value:
         """Apply an operation with one result."""
         (result,) = self.emit_all(op, *operands, regions=regions, names=(name,))

@@ -38,6 +38,11 @@ class DType(Enum):
     F8E5M2FNUZ = "f8e5m2fnuz"
     F4E2M1FN = "f4e2m1fn"
     F8E8M0FNU = "f8e8m0fnu"
+    F8E4M3 = "f8e4m3"
+    F8E3M4 = "f8e3m4"
+    F8E4M3B11FNUZ = "f8e4m3b11fnuz"
+    F6E2M3FN = "f6e2m3fn"
+    F6E3M2FN = "f6e3m2fn"
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -90,6 +95,11 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
     DType.F4E2M1FN: np.dtype(ml_dtypes.float4_e2m1fn),
     DType.F8E8M0FNU: np.dtype(ml_dtypes.float8_e8m0fnu),
+    DType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3),
+    DType.F8E3M4: np.dtype(ml_dtypes.float8_e3m4),
+    DType.F8E4M3B11FNUZ: np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    DType.F6E2M3FN: np.dtype(ml_dtypes.float6_e2m3fn),
+    DType.F6E3M2FN: np.dtype(ml_dtypes.float6_e3m2fn),
 }
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
 

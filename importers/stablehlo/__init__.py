@@ -1,0 +1,1 @@
+"""StableHLO (text, MLIR bytecode, portable artifacts, serialized jax.export files) to IR."""

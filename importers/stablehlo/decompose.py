@@ -1,0 +1,67 @@
+"""Decompositions that StableHLO's own passes know: one operation is put in a module, rewritten there, and imported in its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.reader import run_passes
+from fornaxc.importers.stablehlo.types import Operand
+
+PIPELINE = (
+    "func.func(chlo-legalize-to-stablehlo)",
+    "func.func(shape-legalize-to-stablehlo)",
+    "func.func(stablehlo-complex-math-expander)",
+)
+QUANTIZED = ("func.func(stablehlo-legalize-quantized-op-to-qdq)",)
+
+
+def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Operand]:
+    """The results of the operation by its decomposition; `Refused` where the passes leave it as it is."""
+    from fornaxc.importers.stablehlo.block import BlockImporter, Program
+
+    module = _rewritten(ctx.op, pipeline)
+    block = module.body.operations[0].operation.regions[0].blocks[0]
+    if any(op.operation.name == ctx.op.name for op in block.operations if pipeline is QUANTIZED or _same(op, ctx.op)):
+        raise Refused("no decomposition of the operation is known for these types")
+    program = Program({})
+    program.predicates = ctx.importer.program.predicates
+    body = BlockImporter(program, ctx.b, lifted=ctx.lifted)
+    results = body.run(block, ctx.operands) if not (program.refused or program.invalid) else []
+    if program.refused or program.invalid:
+        first = (program.refused + program.invalid)[0]
+        raise Refused(f"its decomposition needs {first['op']}: {first['reason']}")
+    return results
+
+
+def _same(op: Any, original: Any) -> bool:
+    return str(op.operation.results[0].type) == str(original.results[0].type) and len(op.operation.operands) == len(
+        original.operands
+    ) and [str(v.type) for v in op.operation.operands] == [str(v.type) for v in original.operands]
+
+
+def _rewritten(op: Any, pipeline: tuple[str, ...]) -> Any:
+    """A module whose one function holds a copy of `op` alone, after the passes."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import func
+
+    with op.context, ir.Location.unknown():
+        module = ir.Module.create()
+        types = [v.type for v in op.operands]
+        results = [v.type for v in op.results]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("main", ir.FunctionType.get(types, results))
+            block = function.add_entry_block()
+        attributes = {name: op.attributes[name] for name in _names(op)}
+        with ir.InsertionPoint(block):
+            copy = ir.Operation.create(op.name, results=results, operands=list(block.arguments), attributes=attributes)
+            func.ReturnOp(list(copy.results))
+        try:
+            run_passes(module, *pipeline)
+        except ir.MLIRError as error:
+            raise Refused(f"MLIR cannot decompose it: {str(error).splitlines()[-1]}") from None
+        return module
+
+
+def _names(op: Any) -> list[str]:
+    return [entry if isinstance(entry, str) else entry.name for entry in op.attributes]

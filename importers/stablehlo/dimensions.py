@@ -1,0 +1,130 @@
+"""Names of dynamic sizes, and arguments that are sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fornaxc.importers.stablehlo.reader import StablehloModule
+from fornaxc.importers.stablehlo.types import Operand
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim, parse_dim, symbol
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import DynamicRange
+
+# the operand that holds sizes, or amounts that decide sizes
+_SIZE_OPERANDS = {
+    "stablehlo.dynamic_broadcast_in_dim": (1,),
+    "stablehlo.dynamic_reshape": (1,),
+    "stablehlo.dynamic_iota": (0,),
+    "stablehlo.dynamic_pad": (2, 3, 4),
+    "stablehlo.dynamic_gather": (2,),
+    "stablehlo.dynamic_conv": (2,),
+    "stablehlo.real_dynamic_slice": (1, 2, 3),
+}
+
+
+def dim_names(module: StablehloModule, function: Any) -> dict[tuple[int, int], Dim]:
+    """The dims of dynamic axes, by argument and axis, where the module or the jax.export file names them.
+
+    jax hands each named size, read with get_dimension_size, to functions whose argument has the attribute `jax.global_constant`.
+    """
+    names: dict[tuple[int, int], Dim] = {}
+    for index, argument in enumerate(function.regions[0].blocks[0].arguments):
+        for use in argument.uses:
+            reader = getattr(use.owner, "operation", use.owner)
+            if reader.name == "stablehlo.get_dimension_size":
+                found = _global_name(module.functions, reader.results[0])
+                if found:
+                    names[index, int(reader.attributes["dimension"].value)] = symbol(found)
+    export = module.export
+    count = len(function.regions[0].blocks[0].arguments)
+    if export is not None and len(export.input_dims) == count:
+        for index, dims in enumerate(export.input_dims):
+            for axis, text in enumerate(dims):
+                dim = _parse(text)
+                if dim is not None:
+                    names.setdefault((index, axis), dim)
+    return names
+
+
+def _parse(text: str) -> Dim | None:
+    try:
+        return parse_dim(text)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _global_name(functions: Mapping[str, Any], value: Any) -> str:
+    from jaxlib.mlir import ir
+
+    for use in value.uses:
+        user = getattr(use.owner, "operation", use.owner)
+        if user.name != "func.call":
+            continue
+        callee = functions.get(str(user.attributes["callee"]).lstrip("@"))
+        if callee is None or "arg_attrs" not in callee.attributes:
+            continue
+        attributes = ir.DictAttr(ir.ArrayAttr(callee.attributes["arg_attrs"])[use.operand_number])
+        if "jax.global_constant" in attributes:
+            name = str(ir.StringAttr(attributes["jax.global_constant"]).value)
+            return name if name.isidentifier() else ""
+    return ""
+
+
+class SizeArguments:
+    """Finds integer arguments whose value decides the size of a tensor."""
+
+    def __init__(self, functions: Mapping[str, Any], entry: Any) -> None:
+        self.functions = functions
+        self.entry = entry
+        self._visited: set[Any] = set()
+
+    def bind(self, builder: GraphBuilder, arguments: Sequence[Operand]) -> None:
+        """Make the value of each such argument a dim that the program knows by name."""
+        for argument, operand in zip(self.entry.regions[0].blocks[0].arguments, arguments, strict=True):
+            if not isinstance(operand, Value) or not operand.type.dtype.is_integer or operand.type.rank > 1:
+                continue
+            if operand.type.is_static and self.decides_size(argument):
+                bind_sizes(builder, operand)
+
+    def decides_size(self, value: Any) -> bool:
+        """Whether an MLIR value is, or is computed into, an operand that holds sizes."""
+        if value in self._visited:
+            return False
+        self._visited.add(value)
+        for use in value.uses:
+            user = getattr(use.owner, "operation", use.owner)
+            if use.operand_number in _SIZE_OPERANDS.get(user.name, ()):
+                return True
+            if user.name == "func.call":
+                callee = self.functions.get(str(user.attributes["callee"]).lstrip("@"))
+                inner = callee.regions[0].blocks[0].arguments[use.operand_number] if callee is not None else None
+                if inner is not None and self.decides_size(inner):
+                    return True
+            if len(user.regions) == 0 and any(_is_small(r) and self.decides_size(r) for r in user.results):
+                return True
+        return False
+
+
+def _is_small(value: Any) -> bool:
+    from jaxlib.mlir import ir
+
+    return isinstance(value.type, ir.RankedTensorType) and value.type.rank <= 2
+
+
+def bind_sizes(b: GraphBuilder, value: Value) -> None:
+    """Give the entries of a small integer tensor names: a range up to each has that size."""
+    count = int(str(value.type.elements))
+    flat = c.reshape(b, value, (count,))
+    names = np.empty(count, object)
+    for i in range(count):
+        size = b.fresh_dim()
+        limit = c.reshape(b, c.slice_axis(b, flat, 0, i, 1), ())
+        dtype = value.type.dtype
+        b.emit(DynamicRange(size), c.scalar(b, 0, dtype), limit, c.scalar(b, 1, dtype))
+        names[i] = size
+    b.learn(value, names.reshape(tuple(int(str(d)) for d in value.type.shape)))

@@ -1,0 +1,35 @@
+"""Constants: short integers and scalars are part of the program, other floats are weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.literals import Unreadable, dense_array
+from fornaxc.importers.stablehlo.registry import stablehlo_op
+from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo
+from fornaxc.ir.graph import Array, Value
+from fornaxc.ir.types import TensorType
+
+
+@stablehlo_op("stablehlo.constant", "chlo.constant", elementwise=True)
+def constant(ctx: OpContext) -> Operand:
+    info = ctx.result_info()
+    attribute = ctx.op.get_asm(enable_debug_info=False) if info.complex else ctx.attribute("value")
+    try:
+        arrays = dense_array(attribute, info)
+    except Unreadable as error:
+        raise Refused(str(error)) from None
+    values = [_value(ctx, info, array) for array in arrays]
+    return Complex(values[0], values[1]) if info.complex else values[0]
+
+
+def _value(ctx: OpContext, info: TensorInfo, array: Array) -> Value:
+    """Floats of rank 1 and more are weights whatever their size, so that a retrained model is the same program."""
+    if not info.dtype.is_float or array.ndim == 0:
+        return ctx.b.literal(array)
+    return ctx.b.weight(TensorType(info.dtype, array.shape), _loader(array))
+
+
+def _loader(array: Array) -> Callable[[], Array]:
+    return lambda: array

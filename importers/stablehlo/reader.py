@@ -1,0 +1,234 @@
+"""Opens a StableHLO file in any of its forms and hands out its functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fornaxc.errors import ModelError
+from fornaxc.importers.stablehlo.jaxexport import Damaged, JaxExport, read_jax_export
+from fornaxc.importers.stablehlo.sniff import BYTECODE, HEAD_BYTES, stablehlo_form
+
+_PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)")
+_PLACE = re.compile(r'"[^"]*":(\d+):(\d+)')
+_OPERATION = re.compile(r"['\"`](\w+\.[\w.]+)['\"`]")
+
+
+@dataclass(slots=True)
+class StablehloModule:
+    """A parsed module. `functions` holds MLIR function operations by name; `public` the names of those that others may call."""
+
+    path: Path
+    form: str
+    module: Any
+    functions: dict[str, Any]
+    public: list[str]
+    export: JaxExport | None = None
+
+
+def new_context() -> Any:
+    """An MLIR context that knows StableHLO, CHLO, VHLO, Shardy and quantized types."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    _load_passes()
+    with context:
+        # no binding loads the dialect of quantized types; this pass does, whatever it runs on
+        run_passes(ir.Module.parse("module {}"), "vhlo-legalize-to-stablehlo")
+    return context
+
+
+_loaded: list[bool] = []
+
+
+def _load_passes() -> None:
+    """Register StableHLO's passes, once a process."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    if not _loaded:
+        stablehlo.register_stablehlo_passes()
+        _loaded.append(True)
+
+
+def run_passes(module: Any, *pipeline: str) -> None:
+    """Run MLIR passes over a module, in place."""
+    from jaxlib.mlir.passmanager import PassManager
+
+    with module.context:
+        PassManager.parse(f"builtin.module({','.join(pipeline)})").run(module.operation)
+
+
+def open_module(path: Path) -> StablehloModule:
+    """The module of a file. `ModelError` where it is missing, damaged, does not parse or is of another version."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}", code="FX401") from None
+    form = stablehlo_form(data[:HEAD_BYTES])
+    if form is None:
+        raise ModelError(f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file", code="FX402")
+    export = None
+    if form == "jaxexport":
+        try:
+            export = read_jax_export(data)
+        except Damaged as damage:
+            raise ModelError(f"{path} is a damaged jax.export file: {damage}", code="FX403") from None
+        data = export.module
+    module = parse_bytes(data, str(path)) if data.startswith(BYTECODE) else parse_text(data.decode(), str(path))
+    return module_of(module, path, form, export)
+
+
+def module_of(module: Any, path: Path, form: str = "text", export: JaxExport | None = None) -> StablehloModule:
+    """A parsed MLIR module with its functions."""
+    functions = {_name(op): op.operation for op in module.body.operations if op.operation.name == "func.func"}
+    public = [name for name, op in functions.items() if not _is_private(op)]
+    return StablehloModule(path, form, module, functions, public, export)
+
+
+def parse_text(text: str, label: str) -> Any:
+    """The module of StableHLO text. `ModelError` with line and column where it does not parse."""
+    from jaxlib.mlir import ir
+
+    context = new_context()
+    with context, _silent(context):
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise _parse_error(str(error), label) from None
+    return _stable(module, label)
+
+
+def parse_bytes(data: bytes, label: str) -> Any:
+    """The module of MLIR bytecode. `ModelError` where it is cut short or outside the versions that jaxlib reads."""
+    from jaxlib.mlir import ir
+
+    _check_window(data, label)
+    context = new_context()
+    with context, _silent(context):
+        try:
+            module = ir.Module.parse(data)
+        except ir.MLIRError as error:
+            raise _bytecode_error(data, str(error), label) from None
+    return _stable(module, label)
+
+
+def _stable(module: Any, label: str) -> Any:
+    """The module with VHLO operations brought to StableHLO."""
+    from jaxlib.mlir import ir
+
+    if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
+        with _silent(module.context):
+            try:
+                run_passes(module, "vhlo-legalize-to-stablehlo")
+            except ir.MLIRError as error:
+                raise ModelError(f"{label}: {_first_line(str(error))}", code="FX405") from None
+    return module
+
+
+def versions() -> tuple[str, str]:
+    """The oldest and the newest artifact version that jaxlib reads."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    return str(stablehlo.get_minimum_version()), str(stablehlo.get_current_version())
+
+
+def _check_window(data: bytes, label: str) -> None:
+    found = _PRODUCER.search(data[:256])
+    if found is None:
+        return
+    oldest, newest = versions()
+    version = tuple(int(n) for n in found.groups())
+    if not _tuple(oldest) <= version <= _tuple(newest):
+        shown = ".".join(map(str, version))
+        operation = _first_operation(data)
+        raise ModelError(
+            f"{label}: {operation}the artifact has StableHLO version {shown}; this reader takes {oldest} to {newest}",
+            code="FX404",
+            details=[{"artifact_version": shown, "oldest": oldest, "newest": newest, "op": operation.strip(": ")}],
+            hint="export the model again for a version in this range, or use a fornaxc with a matching jaxlib",
+        )
+
+
+def _first_operation(data: bytes) -> str:
+    """The operation that the reader does not know, with a colon; empty where it knows all of them."""
+    from jaxlib.mlir import ir
+
+    context = new_context()
+    with context, _silent(context):
+        try:
+            ir.Module.parse(data)
+        except ir.MLIRError as error:
+            found = _OPERATION.search(str(error))
+            return f"{found.group(1)}: " if found else ""
+    return ""
+
+
+def _tuple(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split("."))
+
+
+def _parse_error(message: str, label: str) -> ModelError:
+    place = _PLACE.search(message)
+    lines = [line for line in message.splitlines() if "error:" in line]
+    text = (lines[0] if lines else message).split("error:")[-1]
+    text = _PLACE.sub("", text).strip(" :")
+    line, column = (int(n) for n in place.groups()) if place else (0, 0)
+    where = f"{label}:{line}:{column}" if place else label
+    return ModelError(
+        f"{where}: {text}",
+        code="FX405",
+        details=[{"line": line, "column": column, "problem": text}],
+        hint="the text must be StableHLO as jaxlib's parser reads it",
+    )
+
+
+def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
+    text = _first_line(message)
+    operation = _OPERATION.search(message)
+    found = _PRODUCER.search(data[:256])
+    details = [{"problem": text}]
+    if found and operation and "attempting to parse" not in message:
+        oldest, newest = versions()
+        shown = b".".join(found.groups()).decode()
+        text = f"{operation.group(1)} is not known ({text}); the artifact is {shown}, this reader takes {oldest} to {newest}"
+    elif "attempting to parse" in message or "end of" in message:
+        text = f"the bytecode is cut short ({text})"
+    return ModelError(f"{label}: {text}", code="FX403", details=details)
+
+
+def _first_line(message: str) -> str:
+    lines = [line for line in message.splitlines() if "error:" in line] or [message]
+    return _PLACE.sub("", lines[0].split("error:")[-1]).strip(" :")
+
+
+@contextmanager
+def _silent(context: Any) -> Iterator[None]:
+    """Keep diagnostics off the standard error stream; the exceptions carry them."""
+    handler = context.attach_diagnostic_handler(lambda diagnostic: False)
+    try:
+        yield
+    finally:
+        handler.detach()
+
+
+def _name(op: Any) -> str:
+    from jaxlib.mlir import ir
+
+    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+
+
+def _is_private(op: Any) -> bool:
+    attributes = op.attributes
+    return "sym_visibility" in attributes and "private" in str(attributes["sym_visibility"])
