@@ -22,7 +22,7 @@ def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Ope
 
     module = _rewritten(ctx.op, pipeline)
     block = module.body.operations[0].operation.regions[0].blocks[0]
-    if any(op.operation.name == ctx.op.name for op in block.operations if pipeline is QUANTIZED or _same(op, ctx.op)):
+    if any(_same(op.operation, ctx.op) for op in block.operations):
         raise Refused("no decomposition of the operation is known for these types")
     program = Program({})
     program.predicates = ctx.importer.program.predicates
@@ -35,9 +35,10 @@ def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Ope
 
 
 def _same(op: Any, original: Any) -> bool:
-    return str(op.operation.results[0].type) == str(original.results[0].type) and len(op.operation.operands) == len(
-        original.operands
-    ) and [str(v.type) for v in op.operation.operands] == [str(v.type) for v in original.operands]
+    """Whether an operation applies the original's function to operands of its types."""
+    if op.name != original.name:
+        return False
+    return [str(v.type) for v in (*op.operands, *op.results)] == [str(v.type) for v in (*original.operands, *original.results)]
 
 
 def _rewritten(op: Any, pipeline: tuple[str, ...]) -> Any:

@@ -96,16 +96,18 @@ class _Rewriter:
             checks = [op.operation for op in self.block.operations if _check_kind(op.operation)]
             if not checks:
                 raise ModelError(f"{module.path}: the module compares nothing", code="FX407")
-            found = [(_check_kind(op), *_compared(op)) for op in checks]
-            expected = [self._values_of(value) for _, _, value in found]
-            self._take_inputs({value for _, _, value in found})
-            outputs = [actual for _, actual, _ in found]
+            kinds = [_check_kind(op) for op in checks]
+            places = [_expected_place(op) for op in checks]
+            wanted = [op.operands[place] for op, place in zip(checks, places, strict=True)]
+            expected = [self._values_of(value) for value in wanted]
+            self._take_inputs(set(wanted))
+            outputs = [op.operands[1 - place] for op, place in zip(checks, places, strict=True)]
             self._return(outputs)
             for op in checks:
                 op.erase()
             self._declare(outputs)
         self.inputs = tuple(self._inputs)
-        self.expectations = tuple(_expectations([kind for kind, _, _ in found], expected))
+        self.expectations = tuple(_expectations(kinds, expected))
 
     def _values_of(self, value: Any) -> list[Array]:
         """The parts of a value that constants, or a function of constants, determine."""
@@ -188,12 +190,11 @@ def _check_kind(op: Any) -> str:
     return "" if found is None else found.group(2).split("_")[0]
 
 
-def _compared(op: Any) -> tuple[Any, Any]:
-    """What a check compares: the computed value and the expected one."""
-    left, right = list(op.operands)[:2]
-    if getattr(left.owner, "name", "") == "stablehlo.constant" or _is_call(getattr(left.owner, "operation", left.owner), "expected"):
-        return right, left
-    return left, right
+def _expected_place(op: Any) -> int:
+    """Which of a check's two operands is what is expected."""
+    left = op.operands[0].owner
+    raw = getattr(left, "operation", left)
+    return 0 if getattr(raw, "name", "") == "stablehlo.constant" or _is_call(raw, "expected") else 1
 
 
 def _is_call(op: Any, name: str) -> bool:
