@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fornaxc.importers.onnx.registry import Item, TensorList
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.types import DType, dtype_of
 
 if TYPE_CHECKING:
+    from fornaxc.importers.onnx.graph import GraphImporter
     from fornaxc.importers.onnx.structure import RawGraph, RawNode
     from fornaxc.importers.onnx.tensors import TensorSource
-
-    from fornaxc.importers.onnx.graph import GraphImporter
 
 
 class Refused(Exception):
@@ -38,7 +38,7 @@ class NodeContext:
     Every attribute must be read by the handler: one that was not is refused, never ignored.
     """
 
-    def __init__(self, importer: GraphImporter, node: RawNode, inputs: tuple[Value | None, ...]) -> None:
+    def __init__(self, importer: GraphImporter, node: RawNode, inputs: tuple[Item | None, ...]) -> None:
         self.importer = importer
         self.node = node
         self.b: GraphBuilder = importer.b
@@ -56,7 +56,21 @@ class NodeContext:
 
     def optional(self, index: Int) -> Value | None:
         """An input, None where it is omitted."""
+        item = self.item(index)
+        if isinstance(item, TensorList):
+            raise Refused(f"input {index} is {item}")
+        return item
+
+    def item(self, index: Int) -> Item | None:
+        """An input that may be a sequence, None where it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    def sequence(self, index: Int) -> tuple[Value, ...]:
+        """The tensors of an input that is a sequence."""
+        item = self.item(index)
+        if not isinstance(item, TensorList):
+            raise Invalid(f"input {index} is not a sequence")
+        return item.elements
 
     @property
     def variadic(self) -> list[Value]:

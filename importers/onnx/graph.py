@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
-from fornaxc.importers.onnx.registry import handled_versions, handler_for
+from fornaxc.importers.onnx.registry import Item, TensorList, handled_versions, handler_for
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Array, Origin, Value
 from fornaxc.ir.ops import IrError
@@ -49,13 +49,13 @@ class GraphImporter:
         self.raw = raw
         self.findings = findings
         self.parent = parent
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, Item] = {}
         self.broken: set[str] = set()  # results of nodes that were refused
         self._weights: dict[Value, TensorSource] = {}
 
     # --- names
 
-    def lookup(self, name: str) -> Value | None:
+    def lookup(self, name: str) -> Item | None:
         """The value of a name in this graph or around it; None where the node that makes it was refused."""
         if name in self.values:
             return self.values[name]
@@ -124,7 +124,7 @@ class GraphImporter:
         self.b.origin = Origin(node.name, node.op_type, node.opset)
         context = NodeContext(self, node, tuple(self.lookup(name) if name else None for name in node.inputs))
         result = handler(context)
-        results = (result,) if isinstance(result, Value) else tuple(result)
+        results = (result,) if isinstance(result, Item) else tuple(result)
         unread = context.unread()
         if unread:
             raise Refused(f"the attribute {', '.join(unread)} is not supported")
@@ -145,10 +145,17 @@ class GraphImporter:
 
     # --- bodies
 
+    def tensors(self, items: Sequence[Item]) -> list[Value]:
+        """The same items; `Refused` where one is a sequence."""
+        for item in items:
+            if isinstance(item, TensorList):
+                raise Refused(f"{item} in a place where only tensors are supported")
+        return [item for item in items if isinstance(item, Value)]
+
     def subgraph(self, node: RawNode, attribute: str) -> RawGraph:
         return node.subgraph(attribute)
 
-    def inline(self, raw: RawGraph, inputs: Sequence[Value], builder: GraphBuilder | None = None) -> list[Value]:
+    def inline(self, raw: RawGraph, inputs: Sequence[Item], builder: GraphBuilder | None = None) -> list[Item]:
         """The outputs of a control-flow body with these inputs; its nodes go to `builder` (by default, the graph's own).
 
         The body may use names of the graphs around it. `Refused` where one of its nodes is.

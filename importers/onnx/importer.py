@@ -9,6 +9,7 @@ from pathlib import Path
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.onnx.graph import Findings, GraphImporter, input_type
 from fornaxc.importers.onnx.reader import OnnxModel, open_model
+from fornaxc.importers.onnx.registry import TensorList
 from fornaxc.importers.onnx.structure import RawGraph, ValueInfo, raw_graph
 from fornaxc.importers.onnx.types import element_type
 from fornaxc.ir.builder import GraphBuilder
@@ -50,6 +51,13 @@ def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> list[Value]:
         value = importer.lookup(info.name)
         if value is None:
             raise ModelError(f"{path}: nothing defines the output {info.name!r}", code="FX421")
+        if isinstance(value, TensorList):
+            raise UnsupportedError(
+                f"the output {info.name!r} is not a tensor",
+                code="FX303",
+                details=[{"output": info.name}],
+                hint="fornaxc compiles models whose outputs are tensors",
+            )
         outputs.append(value)
     if len({info.name for info in raw.outputs}) != len(raw.outputs):
         raise UnsupportedError(f"{path}: an output is listed twice", code="FX302")

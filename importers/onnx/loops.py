@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
+from fornaxc.importers.onnx.registry import Item
 from fornaxc.importers.onnx.structure import RawGraph
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -18,7 +19,7 @@ from fornaxc.ir.types import DType, TensorType
 
 UNROLL_TRIPS = 32
 
-Inputs = Callable[[GraphBuilder, Value, Value, Sequence[Value]], Sequence[Value]]
+Inputs = Callable[[GraphBuilder, Value, Value, Sequence[Item]], Sequence[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Loop:
     trips: Value | None
     count: Dim | None
     condition: Value
-    initial: tuple[Value, ...]
+    initial: tuple[Item, ...]
     inputs: Inputs
     conditional: bool
     reversed_results: tuple[bool, ...] = ()
@@ -45,11 +46,11 @@ class _Step:
     """What the body yields."""
 
     condition: Value
-    carried: list[Value]
+    carried: list[Item]
     collected: list[Value]
 
 
-def run_loop(ctx: NodeContext, loop: Loop) -> tuple[list[Value], list[Value]]:
+def run_loop(ctx: NodeContext, loop: Loop) -> tuple[list[Item], list[Value]]:
     """The final carried values, and the collected results stacked along a new first axis."""
     if isinstance(loop.count, int) and loop.count <= UNROLL_TRIPS:
         unrolled = _unrolled(ctx, loop, loop.count)
@@ -59,14 +60,15 @@ def run_loop(ctx: NodeContext, loop: Loop) -> tuple[list[Value], list[Value]]:
 
 
 def _step(
-    ctx: NodeContext, loop: Loop, b: GraphBuilder, index: Value, condition: Value, carried: Sequence[Value]
+    ctx: NodeContext, loop: Loop, b: GraphBuilder, index: Value, condition: Value, carried: Sequence[Item]
 ) -> _Step:
     results = ctx.importer.inline(loop.body, loop.inputs(b, index, condition, carried), b)
     if len(results) < len(carried) + loop.conditional:
         raise Invalid(f"its body yields {len(results)} values for {len(carried)} carried ones")
     if loop.conditional:
-        condition, results = c.reshape(b, results[0], ()), results[1:]
-    return _Step(condition, results[: len(carried)], results[len(carried) :])
+        (going,) = ctx.importer.tensors(results[:1])
+        condition, results = c.reshape(b, going, ()), results[1:]
+    return _Step(condition, results[: len(carried)], ctx.importer.tensors(results[len(carried) :]))
 
 
 def _truth(ctx: NodeContext, value: Value, b: GraphBuilder) -> bool | None:
@@ -75,11 +77,11 @@ def _truth(ctx: NodeContext, value: Value, b: GraphBuilder) -> bool | None:
     return None if known is None or known.dtype == object else bool(known.item())
 
 
-def _unrolled(ctx: NodeContext, loop: Loop, count: int) -> tuple[list[Value], list[Value]] | None:
+def _unrolled(ctx: NodeContext, loop: Loop, count: int) -> tuple[list[Item], list[Value]] | None:
     """None where the condition is not known at each trip; what was emitted by then is left unused."""
     b, findings = ctx.b, ctx.importer.findings
     marks = len(b.constraints), len(findings.refused), len(findings.invalid)
-    carried: list[Value] = list(loop.initial)
+    carried: list[Item] = list(loop.initial)
     condition = loop.condition
     collected: list[list[Value]] = []
     for trip in range(count):
@@ -108,23 +110,24 @@ def _nothing(ctx: NodeContext, loop: Loop) -> list[Value]:
     return [c.full(b, False, v.type.with_shape((0, *v.type.shape))) for v in step.collected]
 
 
-def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Value], list[Value]]:
+def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Item], list[Value]]:
     b = ctx.b
     goes_on = _truth(ctx, loop.condition, b) is True
+    initial = ctx.importer.tensors(loop.initial)
     probe = GraphBuilder(b)
     flag = probe.input(TensorType(DType.BOOL, ()))
     index = probe.input(TensorType(DType.I64, ()))
-    step = _step(ctx, loop, probe, index, flag, [probe.input(v.type) for v in loop.initial])
+    step = _step(ctx, loop, probe, index, flag, [probe.input(v.type) for v in initial])
     always = goes_on and (step.condition is flag or _truth(ctx, step.condition, probe) is True)
     if loop.trips is None and (step.collected or always):
         raise Refused("a loop without a bound" + (" that collects results" if step.collected else ""))
-    for before, after in zip(loop.initial, step.carried, strict=True):
+    for before, after in zip(initial, ctx.importer.tensors(step.carried), strict=True):
         _same_type(before.type, after.type)
     elements = [v.type for v in step.collected]
     buffers = [_buffer(ctx, loop, t) for t in elements]
     start = c.scalar(b, 0, DType.I64)
     condition = c.reshape(b, loop.condition, ())
-    operands = [start, condition, *loop.initial, *(v for v in buffers)]
+    operands = [start, condition, *initial, *buffers]
     types = [v.type for v in operands]
 
     test = GraphBuilder(b)
@@ -135,10 +138,13 @@ def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Value], list[Value]]:
 
     body = GraphBuilder(b)
     at, flag, *rest = (body.input(t) for t in types)
-    carried, filled = rest[: len(loop.initial)], rest[len(loop.initial) :]
+    carried, filled = rest[: len(initial)], rest[len(initial) :]
     step = _step(ctx, loop, body, at, flag, carried)
     results = [c.with_scalar(body, "add", at, 1), step.condition]
-    results += [c.rebind(body, new, old.type.shape) for old, new in zip(carried, step.carried, strict=True)]
+    results += [
+        c.rebind(body, new, old.type.shape)
+        for old, new in zip(carried, ctx.importer.tensors(step.carried), strict=True)
+    ]
     for place, (buffer, value, element) in enumerate(zip(filled, step.collected, elements, strict=True)):
         row = at
         if place < len(loop.reversed_results) and loop.reversed_results[place]:
@@ -147,7 +153,7 @@ def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Value], list[Value]]:
         update = c.unsqueeze(body, c.rebind(body, value, element.shape), (0,))
         results.append(body.emit(ScatterNd(), buffer, c.reshape(body, row, (1, 1)), update))
     last, _, *final = b.emit_all(While(), *operands, regions=(test.finish([going]), body.finish(results)))
-    carried, filled = final[: len(loop.initial)], final[len(loop.initial) :]
+    carried, filled = final[: len(initial)], final[len(initial) :]
     if not always:
         filled = [_head(b, v, last) for v in filled]
     return list(carried), list(filled)

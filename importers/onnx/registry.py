@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fornaxc.ir.graph import Value
@@ -10,7 +11,19 @@ from fornaxc.ir.graph import Value
 if TYPE_CHECKING:
     from fornaxc.importers.onnx.context import NodeContext
 
-Result = Value | Sequence[Value]
+
+@dataclass(frozen=True, slots=True)
+class TensorList:
+    """A value of an ONNX sequence type. Its length is known at compile time; it leaves no trace in the IR."""
+
+    elements: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        return f"a sequence of {len(self.elements)} tensors"
+
+
+Item = Value | TensorList
+Result = Item | Sequence[Item]
 Handler = Callable[["NodeContext"], Result]
 
 _HANDLERS: dict[tuple[str, str, int], Handler] = {}

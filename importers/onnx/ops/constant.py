@@ -9,7 +9,7 @@ import numpy as np
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
 from fornaxc.importers.onnx.graph import LITERAL_ELEMENTS
-from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.registry import Item, onnx_op
 from fornaxc.importers.onnx.tensors import TensorSource
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim, DimExpr, ceildiv, dim_max
@@ -62,8 +62,9 @@ def constant_of_shape(ctx: NodeContext) -> Value:
 
 
 @onnx_op("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
-def identity(ctx: NodeContext) -> Value:
-    return ctx.input(0)
+def identity(ctx: NodeContext) -> Item:
+    item = ctx.item(0)
+    return ctx.input(0) if item is None else item
 
 
 @onnx_op("EyeLike", 9, 22)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.loops import Loop, run_loop
-from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.registry import Item, onnx_op
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
@@ -18,7 +18,7 @@ _MAX_BATCH = 8
 
 
 @onnx_op("If", 1, 11, 13, 16, 19, 21, 23, 24, 25)
-def if_(ctx: NodeContext) -> Sequence[Value]:
+def if_(ctx: NodeContext) -> Sequence[Item]:
     """A branch that is chosen at compile time takes the node's place."""
     b = ctx.b
     condition = c.reshape(b, ctx.input(0), ())
@@ -27,7 +27,10 @@ def if_(ctx: NodeContext) -> Sequence[Value]:
     if known is not None:
         return ctx.importer.inline(yes if bool(known.item()) else no, [])
     builders = GraphBuilder(b), GraphBuilder(b)
-    results = [ctx.importer.inline(raw, [], inner) for raw, inner in zip((yes, no), builders, strict=True)]
+    results = [
+        ctx.importer.tensors(ctx.importer.inline(raw, [], inner))
+        for raw, inner in zip((yes, no), builders, strict=True)
+    ]
     ctx.require(len(results[0]) == len(results[1]), "the branches yield different numbers of values")
     types = tuple(_common(b, one.type, two.type) for one, two in zip(*results, strict=True))
     regions = tuple(
@@ -45,7 +48,7 @@ def _common(b: GraphBuilder, one: TensorType, two: TensorType) -> TensorType:
 
 
 @onnx_op("Loop", 1, 11, 13, 16, 19, 21, 23, 24, 25)
-def loop(ctx: NodeContext) -> list[Value]:
+def loop(ctx: NodeContext) -> list[Item]:
     """Inputs: the trip count and the condition (both may be absent), then the carried values."""
     b = ctx.b
     trips = None if ctx.optional(0) is None else c.reshape(b, ctx.input(0), ())
@@ -55,7 +58,8 @@ def loop(ctx: NodeContext) -> list[Value]:
         known = ctx.content(trips)
         count = None if known is None else known.reshape(()).item()
         count = max(count, 0) if isinstance(count, int) else count
-    initial = tuple(ctx.input(i) for i in range(2, len(ctx.inputs)))
+    initial = tuple(item for item in ctx.inputs[2:] if item is not None)
+    ctx.require(len(initial) == len(ctx.inputs[2:]), "a carried value is missing")
     carried, collected = run_loop(
         ctx,
         Loop(
@@ -116,9 +120,9 @@ def _scan(
         tensors.append(c.rebind(b, x, [length if i == axis else d for i, d in enumerate(x.type.shape)]))
     trips = c.reshape(b, b.dims((length,)), ())
 
-    def inputs(inner: GraphBuilder, index: Value, _: Value, carried: Sequence[Value]) -> list[Value]:
+    def inputs(inner: GraphBuilder, index: Value, _: Value, carried: Sequence[Item]) -> list[Item]:
         last = c.with_scalar(inner, "sub", trips, 1)
-        elements = []
+        elements: list[Item] = []
         for axis, x, backward in zip(axes, tensors, backwards, strict=True):
             place = c.binary(inner, "sub", last, index) if backward else index
             elements.append(inner.emit(Gather(axis), x, place))
@@ -126,7 +130,8 @@ def _scan(
 
     always = c.scalar(b, True, DType.BOOL)
     spec = Loop(ctx.graph("body"), trips, length, always, tuple(states), inputs, False, tuple(result_backwards))
-    return run_loop(ctx, spec)
+    finals, collected = run_loop(ctx, spec)
+    return ctx.importer.tensors(finals), collected
 
 
 @onnx_op("Scan", 8)

@@ -180,19 +180,16 @@ def _pad(ctx: NodeContext, pads: Sequence[Dim], fill: Value, axes: Sequence[int]
     for axis in range(rank):
         before, after, n = low[axis], high[axis], x.type.shape[axis]
         for amount in (before, after):
-            known = isinstance(amount, int) or is_nonnegative(amount)
-            ctx.refuse_unless(known, f"whether the pad {amount} is negative depends on the sizes")
-        cropped = (
-            -before if isinstance(before, int) and before < 0 else 0,
-            -after if isinstance(after, int) and after < 0 else 0,
-        )
-        left = n - cropped[0] - cropped[1]
-        if any(cropped):
+            if not isinstance(amount, int) and not is_nonnegative(amount):
+                ctx.refuse_unless(checkable(b, amount), f"whether the pad {amount} is negative depends on the data")
+                b.require(amount, ">=", 0, "a pad of symbolic size adds elements")
+        first, last = (-p if isinstance(p, int) and p < 0 else 0 for p in (before, after))
+        left = n - first - last
+        if first or last:
             ctx.require(not isinstance(left, int) or left >= 0, f"pads take more than the {n} elements of axis {axis}")
-            x = c.slice_axis(b, x, axis, cropped[0], left)
-        low[axis], high[axis] = before + cropped[0], after + cropped[1]
-        low[axis] = 0 if cropped[0] else before
-        high[axis] = 0 if cropped[1] else after
+            x = c.slice_axis(b, x, axis, first, left)
+        low[axis] = 0 if first else before
+        high[axis] = 0 if last else after
         if mode != "constant" and isinstance(left, int) and (low[axis], high[axis]) != (0, 0):
             room = left - 1 if mode == "reflect" else left
             fits = left > 0 and (
