@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from one_node import Array, f32, run_node
 
 from fornaxc.errors import UnsupportedError
+from fornaxc.importers.onnx.importer import import_model
+from fornaxc.importers.onnx.reader import model_from_proto
+from fornaxc.ir.checker import check
+from fornaxc.ir.interpreter import run
 
 LINE = f32([0, 1, 2, 3]).reshape(1, 1, 1, 4)
 
@@ -124,3 +129,27 @@ def test_upsample_repeats() -> None:
 def test_what_runtimes_round_differently_is_refused() -> None:
     with pytest.raises(UnsupportedError):  # 0.6 is not a float32: is (1 + 0.5) / 0.6 - 0.5 equal to 2, or just below?
         _line(0.6, mode="nearest", nearest_mode="floor")
+
+
+@pytest.mark.parametrize("size", [3, 6, 9])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_symbolic_axis_is_resized_like_a_static_one(mode: str, coordinates: str, size: int) -> None:
+    wanted = _line(size=size, mode=mode, coordinate_transformation_mode=coordinates)
+    found = _line(size=size, mode=mode, coordinate_transformation_mode=coordinates, symbolic=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_resizing_to_the_size_of_another_input() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (float[1, 1, h, w] x, float[1, 1, th, tw] other) => (float[1, 1, th, tw] y) {
+            sizes = Shape(other)
+            y = Resize <mode: string = "linear"> (x, , , sizes)
+        }""")
+    graph = import_model(model_from_proto(model), {})
+    check(graph)
+    other = np.zeros((1, 1, 2, 8), np.float32)
+    (y,) = run(graph, [np.concatenate([LINE, LINE + 8], 2), other])
+    row = [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3]
+    np.testing.assert_allclose(y[0, 0], [row, [v + 8 for v in row]], rtol=1e-6)

@@ -12,15 +12,17 @@ import numpy as np
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.resampling import ROUNDING, Sampling, Table, phases, source_coordinates, table
+from fornaxc.importers.onnx.sampling import clamp, cubic_taps, linear_taps, size_as
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.ops import Gather, MatMul, Pad
+from fornaxc.ir.ops import Gather, Iota, MatMul, Pad
 from fornaxc.ir.types import DType
 
 MOST_GATHERS = 4  # an axis with more samples than this becomes a matrix product
-Factor = tuple[Fraction, Dim]  # the scale of an axis, and its new size
+MOST_PARTS = 64  # scales of a symbolic size are fractions with no larger denominator
+Factor = tuple[Fraction | None, Dim]  # the scale of an axis (None: the new size over the old), and its new size
 
 
 @onnx_op("Upsample", 7)
@@ -50,7 +52,7 @@ def _resize_10(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Val
     sampling = Sampling(mode, "asymmetric", "floor")
     factors = _from_scales(ctx, x, scales, range(x.type.rank))
     for size, (scale, new) in zip(x.type.shape, factors.values(), strict=True):
-        if mode == "nearest" and scale < 1:
+        if mode == "nearest" and scale is not None and scale < 1:
             ctx.refuse_unless(isinstance(size, int), "shrinking an axis of symbolic size")
             where = source_coordinates(sampling, int(str(size)), int(str(new)), scale, (0, 1))
             ctx.refuse_unless(
@@ -114,8 +116,9 @@ def _from_scales(
             ctx.refuse_unless(new == single, f"the size {size} * {scale} is a question of rounding")
             factors[axis] = Fraction(scale), new
         else:
-            ctx.refuse_unless(scale == int(scale), f"the scale {scale} on an axis of symbolic size")
-            factors[axis] = Fraction(scale), size * int(scale)
+            exact = Fraction(scale)
+            ctx.refuse_unless(exact.denominator <= MOST_PARTS, f"the scale {scale} on an axis of symbolic size")
+            factors[axis] = exact, size * exact.numerator // exact.denominator
     return factors
 
 
@@ -130,12 +133,14 @@ def _from_sizes(ctx: NodeContext, x: Value, sizes: tuple[Dim, ...], axes: list[i
             factors[axis] = Fraction(new, size), new
             continue
         times = 1 if new == size else new // size
-        ctx.refuse_unless(isinstance(times, int) and times * size == new, f"resizing {size} to {new}")
-        factors[axis] = Fraction(str(times)), new
+        known = isinstance(times, int) and times * size == new
+        factors[axis] = Fraction(str(times)) if known else None, new
     if policy == "stretch":
         return factors
     ctx.require(policy in ("not_larger", "not_smaller"), f"no keep_aspect_ratio_policy {policy!r}")
-    scale = (min if policy == "not_larger" else max)(s for s, _ in factors.values())
+    known_scales = [s for s, _ in factors.values() if s is not None]
+    ctx.refuse_unless(len(known_scales) == len(factors), "an aspect-ratio policy on an axis of symbolic size")
+    scale = (min if policy == "not_larger" else max)(known_scales)
     kept: dict[int, Factor] = {}
     for axis in axes:
         size = x.type.shape[axis]
@@ -159,13 +164,16 @@ def _resized(
     outside: list[tuple[int, Table]] = []
     for axis, (scale, new) in moving.items():
         size = x.type.shape[axis]
-        if isinstance(size, int) and isinstance(new, int):
+        if isinstance(size, int) and isinstance(new, int) and scale is not None:
             ctx.refuse_unless(size > 0, "resizing an empty axis")
             samples = table(s, size, new, scale, crops.get(axis, (0.0, 1.0)))
             y = _sampled(b, y, axis, samples)
             outside += [(axis, samples)] if samples.outside.any() else []
-        else:
+        elif scale is not None and scale.denominator == 1 and s.coordinates != "align_corners":
             y = _repeated(b, y, axis, replace(s, antialias=False), int(scale))
+        else:
+            ctx.refuse_unless(not s.antialias, "antialiasing on an axis of symbolic size")
+            y = _computed(ctx, y, axis, s, scale, new)
     for axis, samples in outside:
         mask = b.literal(_along(samples.outside, axis, y.type.rank))
         y = c.select(b, mask, c.scalar(b, s.fill, y.type.dtype), y)
@@ -222,3 +230,54 @@ def _repeated(b: GraphBuilder, x: Value, axis: int, s: Sampling, scale: int) -> 
         lines.append(c.unsqueeze(b, total, (axis + 1,)))
     joined = c.concat(b, lines, axis + 1)
     return c.reshape(b, joined, tuple(d * scale if i == axis else d for i, d in enumerate(x.type.shape)))
+
+
+def _computed(ctx: NodeContext, x: Value, axis: int, s: Sampling, scale: Fraction | None, new: Dim) -> Value:
+    """One axis resized where only the run time knows the sizes: coordinates in float32, as runtimes compute them."""
+    b, size = ctx.b, x.type.shape[axis]
+    ctx.refuse_unless(not s.excludes_outside or s.mode != "cubic", "exclude_outside on an axis of symbolic size")
+    at = _coordinates(ctx, size, s, scale, new)
+    last = size_as(b, size - 1, DType.I64)
+
+    def picked(place: Value) -> Value:
+        return b.emit(Gather(axis), x, clamp(b, c.cast(b, place, DType.I64), 0, last))
+
+    if s.mode == "nearest":
+        match s.nearest:
+            case "floor" | "ceil":
+                return picked(c.unary(b, s.nearest, at))
+            case "round_prefer_floor":
+                return picked(c.unary(b, "ceil", c.with_scalar(b, "sub", at, 0.5)))
+            case _:
+                return picked(c.unary(b, "floor", c.with_scalar(b, "add", at, 0.5)))
+    total: Value | None = None
+    for place, weight in linear_taps(b, at) if s.mode == "linear" else cubic_taps(b, at, s.cubic):
+        part = picked(place)
+        if weight is not None:
+            shape = tuple(new if i == axis else 1 for i in range(x.type.rank))
+            part = c.binary(b, "mul", part, c.reshape(b, c.cast(b, weight, x.type.dtype), shape))
+        total = part if total is None else c.binary(b, "add", total, part)
+    assert total is not None
+    return total
+
+
+def _coordinates(ctx: NodeContext, size: Dim, s: Sampling, scale: Fraction | None, new: Dim) -> Value:
+    """Where in the old axis each element of the new one lies: f32 [new]."""
+    b = ctx.b
+    i = c.cast(b, b.emit(Iota((new,), 0, DType.I64)), DType.F32)
+    old, wide = size_as(b, size, DType.F32), size_as(b, new, DType.F32)
+    factor = c.binary(b, "div", wide, old) if scale is None else c.scalar(b, float(scale), DType.F32)
+    centred = c.with_scalar(b, "sub", c.binary(b, "div", c.with_scalar(b, "add", i, 0.5), factor), 0.5)
+    match s.coordinates:
+        case "half_pixel":
+            return centred
+        case "pytorch_half_pixel":
+            single = c.compare(b, "le", wide, c.scalar(b, 1, DType.F32))
+            return c.select(b, single, c.scalar(b, 0, DType.F32), centred)
+        case "asymmetric":
+            return c.binary(b, "div", i, factor)
+        case "align_corners":
+            ctx.refuse_unless(scale is None or scale.denominator == 1, "align_corners with a fractional scale")
+            steps = c.with_scalar(b, "max", c.with_scalar(b, "sub", wide, 1), 1)
+            return c.binary(b, "div", c.binary(b, "mul", i, c.with_scalar(b, "sub", old, 1)), steps)
+    raise Refused(f"{s.coordinates} on an axis of symbolic size")
