@@ -15,6 +15,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """`cli("compile", "m.onnx")`, with a cache of its own."""
     monkeypatch.setenv("FORNAXC_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where reports of defects go
 
     def invoke(*arguments: object) -> Outcome:
         capsys.readouterr()

@@ -1,0 +1,217 @@
+"""The installed path with MAX itself: one small model, compiled once, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+ROOT = Path(__file__).parent.parent.parent
+MODEL = """
+<ir_version: 8, opset_import: ["" : 17]>
+classify (float[batch, 5] x) => (float[batch, 5] y) {
+    h = Mul(x, w)
+    a = Add(h, b)
+    y = Relu(a)
+}
+"""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A folder with a model, its artifact and a cache that holds it."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "m.onnx"
+
+    @property
+    def artifact(self) -> Path:
+        return self.folder / "m.fxa"
+
+    def fornaxc(self, *arguments: object, status: int = 0, python: tuple[str, ...] = ()) -> Any:
+        """The document of a command that ends with `status`."""
+        done = subprocess.run(
+            [sys.executable, *python, "-m", "fornaxc", *(str(a) for a in arguments), "--json"],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        document = json.loads(done.stdout)
+        document["stderr"] = done.stderr
+        return document
+
+
+def write_model(path: Path, seed: int) -> tuple[Any, Any]:
+    """Write the model with random weights; returns them. It has nothing that MAX takes long to compile."""
+    random = np.random.default_rng(seed)
+    w, b = random.standard_normal(5, np.float32), random.standard_normal(5, np.float32)
+    model = parser.parse_model(MODEL)
+    for initializer in (onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(b, "b")):
+        model.graph.initializer.append(initializer)
+    onnx.save(model, path)
+    return w, b
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    folder = tmp_path_factory.mktemp("shop")
+    environment = {**os.environ, "FORNAXC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    workshop = Workshop(folder, environment)
+    write_model(workshop.model, 0)
+    document = workshop.fornaxc("compile", workshop.model, "-o", workshop.artifact)
+    assert (document["status"], document["target"], document["cache"]) == ("ok", "cpu", "miss")
+    assert document["artifact"] == str(workshop.artifact)
+    assert {"import", "optimize", "lower", "compile", "package"} <= document["phases"].keys()
+    return workshop
+
+
+def test_the_same_model_elsewhere_is_a_hit(shop: Workshop, tmp_path: Path) -> None:
+    first = shop.fornaxc("compile", shop.model)
+    copy = tmp_path / "another name.onnx"
+    shutil.copy(shop.model, copy)
+    second = shop.fornaxc("compile", copy)
+    assert (first["cache"], second["cache"]) == ("hit", "hit")
+    assert (first["key"], first["artifact"]) == (second["key"], second["artifact"])
+
+
+def test_a_hit_imports_nothing_heavy_and_is_fast(shop: Workshop) -> None:
+    shop.fornaxc("compile", shop.model)
+    told = shop.fornaxc("compile", shop.model, python=("-X", "importtime"))
+    imported = {m.strip().split(".")[0] for m in re.findall(r"\|([^|]+)$", told["stderr"], re.MULTILINE)}
+    assert "fornaxc" in imported
+    assert imported & {"max", "onnx", "onnxruntime", "rich", "numpy", "jaxlib"} == set()
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert shop.fornaxc("compile", shop.model)["cache"] == "hit"
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.25
+
+
+def test_a_retrained_model_compiles_nothing(shop: Workshop, tmp_path: Path) -> None:
+    w, b = write_model(tmp_path / "retrained.onnx", 1)
+    document = shop.fornaxc("compile", tmp_path / "retrained.onnx")
+    assert document["cache"] == "miss"
+    assert "compile" not in document["phases"]
+    x = np.ones((2, 5), np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    shop.fornaxc("run", document["artifact"], "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_allclose(outputs["y"], np.maximum(x * w + b, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_one_artifact_runs_every_batch_size(shop: Workshop, tmp_path: Path, batch: int) -> None:
+    w, b = write_model(tmp_path / "same.onnx", 0)
+    x = np.random.default_rng(batch).standard_normal((batch, 5), np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    document = shop.fornaxc("run", shop.artifact, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert document["outputs"] == [{"name": "y", "dtype": "float32", "shape": [batch, 5]}]
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_allclose(outputs["y"], np.maximum(x * w + b, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "code"),
+    [
+        ({"z": np.zeros((2, 5), np.float32)}, "FX220"),
+        ({"x": np.zeros((2, 5))}, "FX221"),
+        ({"x": np.zeros((2, 4), np.float32)}, "FX222"),
+        ({"x": np.zeros(5, np.float32)}, "FX222"),
+    ],
+)
+def test_wrong_inputs(shop: Workshop, tmp_path: Path, arrays: dict[str, Any], code: str) -> None:
+    np.savez(tmp_path / "in.npz", **arrays)
+    assert shop.fornaxc("run", shop.artifact, "-i", tmp_path / "in.npz", status=2)["code"] == code
+
+
+def test_verify_proves_the_model_and_the_artifact(shop: Workshop) -> None:
+    document = shop.fornaxc("verify", shop.model)
+    assert (document["verdict"], document["executed_on"]) == ("pass", "cpu")
+    assert len({tuple(output["shape"]) for output in document["outputs"]}) == 2
+    assert "onnxruntime" in document["oracle"]
+    assert shop.fornaxc("verify", shop.artifact, "--model", shop.model)["verdict"] == "pass"
+
+
+def test_golden_outputs_that_are_wrong_fail(shop: Workshop, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.zeros((2, 5), np.float32))
+    np.savez(tmp_path / "golden.npz", y=np.full((2, 5), 9, np.float32))
+    arguments = ("--inputs", tmp_path / "in.npz", "--expected", tmp_path / "golden.npz")
+    document = shop.fornaxc("verify", shop.model, *arguments, status=1)
+    assert (document["verdict"], document["outputs"][0]["verdict"]) == ("fail", "fail")
+
+
+def test_python_runs_the_artifact(shop: Workshop) -> None:
+    script = (
+        "import os, numpy, fornaxc\n"
+        f"model = fornaxc.load({str(shop.artifact)!r})\n"
+        "print(model.inputs[0].name, model(x=numpy.zeros((4, 5), numpy.float32))['y'].shape, flush=True)\n"
+        "os._exit(0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "x (4, 5)\n", done.stderr
+
+
+def test_inspect_and_the_cache_know_the_artifact(shop: Workshop) -> None:
+    artifact = shop.fornaxc("inspect", shop.artifact)
+    assert artifact["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 5]}]
+    assert artifact["target"]["label"] == "cpu"
+    assert shop.fornaxc("inspect", shop.model)["supported"] is True
+    listed = shop.fornaxc("cache", "ls")["artifacts"]
+    assert "m.onnx" in {a["source"] for a in listed}
+    assert shop.fornaxc("cache", "check")["ok"] is True
+
+
+def test_a_damaged_artifact_is_refused(shop: Workshop, tmp_path: Path) -> None:
+    content = bytearray(shop.artifact.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "bad.fxa").write_bytes(content)
+    np.savez(tmp_path / "in.npz", x=np.zeros((2, 5), np.float32))
+    document = shop.fornaxc("run", tmp_path / "bad.fxa", "-i", tmp_path / "in.npz", status=4)
+    assert document["code"] in ("FX451", "FX452")
+    (tmp_path / "cut.fxa").write_bytes(content[: len(content) // 3])
+    assert shop.fornaxc("run", tmp_path / "cut.fxa", status=4)["code"] == "FX452"
+
+
+def test_phases_end_early_and_dump(shop: Workshop, tmp_path: Path) -> None:
+    document = shop.fornaxc("compile", shop.model, "--stop-after", "optimize", "--dump", tmp_path / "ir")
+    assert document["artifact"] is None
+    assert set(document["phases"]) == {"import", "optimize"}
+    assert {p.name for p in (tmp_path / "ir").iterdir()} == {"import.ir", "optimize.ir"}
+
+
+def test_a_time_limit_ends_the_compiler_and_names_the_phase(shop: Workshop, tmp_path: Path) -> None:
+    model = parser.parse_model(MODEL.replace("Relu(a)", "Sigmoid(a)"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(5, np.float32), "w"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(5, np.float32), "b"))
+    onnx.save(model, tmp_path / "s.onnx")
+    document = shop.fornaxc("compile", tmp_path / "s.onnx", "--timeout", "0.2", status=5)
+    assert document["code"] == "FX502"
+    assert document["details"][0]["phase"] in ("lower", "compile")
+    assert Path(document["details"][0]["log"]).exists()
+
+
+def test_a_run_that_cannot_write_its_outputs(shop: Workshop, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.zeros((2, 5), np.float32))
+    missing = tmp_path / "missing" / "out.npz"
+    assert shop.fornaxc("run", shop.artifact, "-i", tmp_path / "in.npz", "-o", missing, status=2)["code"] == "FX228"
+    assert shop.fornaxc("run", shop.model, status=4)["code"] == "FX452"
