@@ -19,8 +19,8 @@ def test_no_case_gives_a_wrong_value() -> None:
 
 
 def test_the_refused_cases_are_the_listed_ones() -> None:
-    refused = {f"{o.case}/{o.variant}": o.detail for o in _outcomes() if o.status == "refused"}
-    assert refused == expected_refusals()
+    refused = {f"{o.case}/{o.variant}" for o in _outcomes() if o.status == "refused"}
+    assert refused == set(expected_refusals())
 
 
 @pytest.mark.parametrize(("variant", "least"), list(zip(VARIANTS, (1450, 570, 1550), strict=True)))
