@@ -60,7 +60,7 @@ def _channels_first(x: T) -> T:
 
 
 @lower(Conv)
-def _conv(c: LoweringContext, op: Conv, x: T, w: T) -> T:
+def stock_conv(c: LoweringContext, op: Conv, x: T, w: T) -> T:
     """MAX convolves channels-last: [N, ..., C] with filters [..., C/groups, K]."""
     assert c.node is not None
     source, filters = (v.type.shape for v in c.node.inputs)

@@ -7,11 +7,12 @@ from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
-from fornaxc.ir.ops import ConvNhwc, MatMul, PackConv, Transpose
+from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, Transpose
 from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
 from fornaxc.ir.types import DType
 from fornaxc.lowering.context import LoweringContext
-from fornaxc.lowering.linear import stock_matmul
+from fornaxc.lowering.elementwise import widened
+from fornaxc.lowering.linear import stock_conv, stock_matmul
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -24,6 +25,28 @@ def _conv_nhwc(
     numbers = c.literal(np.array([*geometry, op.residual], np.int64))
     bounds = c.literal(np.array([op.least, op.greatest], np.float32))
     return c.custom("fx_conv2d", [x, w, bias, *(residual or [x]), numbers, bounds], [c.out_type()])[0]
+
+
+@lower(Conv, on="cpu")
+def _conv(c: LoweringContext, op: Conv, x: TensorValue, w: TensorValue) -> TensorValue:
+    """1-D and 2-D convolutions that no pass has packed, through the same kernel; others as on any device."""
+    assert c.node is not None
+    (source, filters), result = (v.type.shape for v in c.node.inputs), c.node.outputs[0].type.shape
+    rank = len(filters) - 2
+    if rank > 2 or widened(x).dtype != MaxDType.float32 or 0 in (*source, *filters, *result):
+        return stock_conv(c, op, x, w)
+    rows = [1] * (2 - rank)
+    n, channels, *image = source
+    k, depth, *window = filters
+    images = ops.permute(reshape(c, widened(x), [n, channels, *rows, *image]), [0, 2, 3, 1])
+    packed = _pack_conv(c, PackConv(op.groups), reshape(c, widened(w), [k, depth, *rows, *window]))
+    stretch, low = [*rows, *op.strides], [0] * (2 - rank) + list(op.low)
+    geometry = [*rows, *(int(str(d)) for d in window), *stretch, *low, *rows, *op.dilations, op.groups, 0, 0]
+    numbers, bounds = c.literal(np.array(geometry, np.int64)), c.literal(np.zeros(2, np.float32))
+    bias = ops.broadcast_to(c.scalar(0.0, MaxDType.float32), c.shape([k]))
+    type = TensorType(MaxDType.float32, c.shape([n, *rows, *result[2:], k]), c.device)
+    found = c.custom("fx_conv2d", [images, packed, bias, images, numbers, bounds], [type])[0]
+    return ops.cast(reshape(c, ops.permute(found, [0, 3, 1, 2]), result), x.dtype)
 
 
 @lower(PackConv, on="cpu")
