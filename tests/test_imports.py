@@ -74,7 +74,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "fornaxc.passes": ({"fornaxc.ir", "fornaxc.errors"}, {"numpy", "ml_dtypes"}, {"fornaxc.kernels.packing"}),
     "fornaxc.importers": (
         {"fornaxc.ir", "fornaxc.errors"},
-        {"numpy", "ml_dtypes", "onnx", "google"},
+        {"numpy", "ml_dtypes", "onnx", "google", "jaxlib"},
         set(),
     ),
     "fornaxc.export": (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,7 +186,7 @@ def test_architectures_and_chips() -> None:
 
 
 def _mojo(*arguments: str) -> str:
-    mojo = shutil.which("mojo")
+    mojo = shutil.which("mojo", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if mojo is None:
         pytest.skip("needs the mojo command that comes with max")
     result = subprocess.run([mojo, "build", *arguments], capture_output=True, text=True, check=False)
