@@ -7,7 +7,7 @@ from fornaxc.importers.stablehlo.decompose import decomposed
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Operand
 
-_UNARY = ("bessel_i1e", "digamma", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma", "square")
+_UNARY = ("bessel_i1e", "cosh", "digamma", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma", "square")
 _BINARY = ("next_after", "polygamma", "zeta")
 _BROADCASTING = (
     *("add", "and", "atan2", "compare", "complex", "divide", "maximum", "minimum", "multiply", "next_after", "or", "polygamma"),

@@ -33,7 +33,6 @@ FLOAT_FUNCTIONS = {
     "chlo.acos": "acos",
     "chlo.atan": "atan",
     "chlo.sinh": "sinh",
-    "chlo.cosh": "cosh",
     "chlo.asinh": "asinh",
     "chlo.acosh": "acosh",
     "chlo.atanh": "atanh",
