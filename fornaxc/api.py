@@ -40,6 +40,17 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportResult:
+    """The files that an export wrote: the ONNX model, then its external data where it has some."""
+
+    files: Sequence[Path]
+    opset: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"status": "ok", "model": str(self.files[0]), "files": [str(f) for f in self.files], "opset": self.opset}
+
+
+@dataclass(frozen=True, slots=True)
 class CompileResult:
     """The artifact of a model for a target. `artifact` is None where `stop_after` ended before there was one."""
 
@@ -231,3 +242,36 @@ def inspect(
     if is_artifact(path):
         return inspect_artifact(path)
     return inspect_model(path, _request(target, dims, True, None, None, None, ()))
+
+
+def export(
+    model_or_artifact: str | Path,
+    output: str | Path,
+    *,
+    optimized: bool = False,
+    dims: Mapping[str, int] | None = None,
+) -> ExportResult:
+    """Write the graph of a model, or the program of an artifact, as an ONNX model; weights go to a file beside it.
+
+    `optimized` is the graph that would be compiled for the CPU; an artifact's program is optimised, with its dims pinned.
+    Raises UsageError, UnsupportedError, ModelError or ArtifactError.
+    """
+    from fornaxc.artifact import is_artifact, open_artifact
+    from fornaxc.compiler import import_source, model_path
+
+    path = model_path(model_or_artifact)
+    if is_artifact(path):
+        from fornaxc.verify.session import embedded_graph
+
+        if dims:
+            raise UsageError("the dims of an artifact cannot be pinned", code="FX218", hint="export its source model")
+        graph = embedded_graph(open_artifact(path))
+    else:
+        graph, _ = import_source(path, _request("cpu", dims, True, None, None, None, ()).dims)
+        if optimized:
+            from fornaxc.passes.pipeline import optimize
+
+            graph = optimize(graph, "cpu", ())
+    from fornaxc.export.onnx import OPSET, save_onnx
+
+    return ExportResult(save_onnx(graph, Path(output)), OPSET)

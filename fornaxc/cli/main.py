@@ -20,6 +20,7 @@ _VERBS = {
     "verify": "Prove an artifact's numbers against onnxruntime.",
     "run": "Run an artifact on inputs from an .npz file.",
     "inspect": "Show what a model or an artifact holds.",
+    "export": "Write a graph as an ONNX model.",
     "targets": "List the targets, and which compile and run here.",
     "cache": "Look at the cache of artifacts, and look after it.",
 }

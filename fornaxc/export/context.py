@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from fornaxc.errors import UnsupportedError
-from fornaxc.export.kernels import KERNELS, UNKNOWN_TO_RUNTIME, carrier
+from fornaxc.export.kernels import KERNELS, RUNTIME_TYPES, carrier
 from fornaxc.importers.onnx.types import element_number
 from fornaxc.ir.dims import Call, Dim, Symbol, product, single_symbol, symbols
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
@@ -145,13 +145,25 @@ class ExportContext:
         return self.cast(x, dtype)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
-        """A conversion that loses nothing, or of integers, which wrap, or of floats to narrower floats."""
+        """A conversion that loses nothing, or of integers, which wrap, or of floats to narrower floats, without saturation."""
         self.check(dtype)
         if x.dtype is dtype:
             return x
+        if dtype.is_float and dtype.bits <= 8:
+            return self.small_float(self.cast(x, DType.F32), dtype, saturate=False)
         if dtype.is_integer and dtype.bits < 8 and not x.dtype.is_float and x.dtype.bits >= 8:
             x = self._wrapped(x, dtype)
         return self.raw("Cast", [x], (dtype,), to=element_number(dtype))[0]
+
+    def small_float(self, x: Tensor, dtype: DType, saturate: bool) -> Tensor:
+        """f32 as a float of 8 bits; f8e8m0fnu, which has neither 0 nor a sign, is NaN there."""
+        self.check(dtype)
+        number = element_number(dtype)
+        if dtype is not DType.F8E8M0FNU:
+            return self.raw("Cast", [x], (dtype,), to=number, saturate=int(saturate))[0]
+        positive = self.emit("Greater", x, self.scalar(0, DType.F32))
+        x = self.select(positive, x, self.scalar(np.nan, DType.F32))
+        return self.raw("Cast", [x], (dtype,), to=number, saturate=int(saturate), round_mode="nearest")[0]
 
     def _wrapped(self, x: Tensor, dtype: DType) -> Tensor:
         """`x` modulo the range of a type below a byte, as i32."""
@@ -164,7 +176,7 @@ class ExportContext:
 
     def check(self, dtype: DType) -> None:
         """Refuse an element type that no tensor of onnxruntime has."""
-        if dtype in UNKNOWN_TO_RUNTIME:
+        if dtype not in RUNTIME_TYPES:
             self.refuse(f"onnxruntime has no tensors of {dtype}")
 
     # -- constants
@@ -280,7 +292,7 @@ class ExportContext:
         """The graph of a body whose inputs are these tensors (the first `scalars` of rank 0) and whose nodes `build` makes."""
         outer, self.nodes = self.nodes, []
         with self.scope():
-            outputs = [self.emit("Identity", t) for t in build()]
+            outputs = [self.raw("Identity", [self.passable(t)], (passing(t.dtype),))[0] for t in build()]
             kept = live(self.nodes, [t.name for t in outputs])
         self.nodes = outer
         return helper.make_graph(kept, self.fresh(name), _infos(inputs, scalars), _infos(outputs))
@@ -297,18 +309,26 @@ class ExportContext:
         Returns the last carried values and the stacked ones.
         """
         index, going = Tensor(self.fresh("index"), DType.I64), Tensor(self.fresh("going"), DType.BOOL)
-        inner = [Tensor(self.fresh("carried"), t.dtype) for t in carried]
+        inner = [Tensor(self.fresh("carried"), passing(t.dtype)) for t in carried]
         stacked: list[DType] = []
 
         def run() -> Sequence[Tensor]:
-            again, following, stack = build(index, *inner)
+            again, following, stack = build(
+                index, *(self.cast(t, o.dtype) for t, o in zip(inner, carried, strict=True))
+            )
             stacked.extend(t.dtype for t in stack)
             return [going if again is None else again, *following, *stack]
 
         graph = self.subgraph("loop", [index, going, *inner], run, scalars=2)
         dtypes = [*(t.dtype for t in carried), *stacked]
-        results = self.raw("Loop", [trips, condition, *carried], dtypes, body=graph)
-        return list(results[: len(carried)]), list(results[len(carried) :])
+        given = [self.passable(t) for t in carried]
+        found = self.raw("Loop", [trips, condition, *given], [passing(d) for d in dtypes], body=graph)
+        results = [self.cast(t, d) for t, d in zip(found, dtypes, strict=True)]
+        return results[: len(carried)], results[len(carried) :]
+
+    def passable(self, x: Tensor) -> Tensor:
+        """`x` in a type that goes in and out of the bodies of control flow."""
+        return self.cast(x, passing(x.dtype))
 
     def region(self, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of a region on these inputs, its nodes made here."""
@@ -326,6 +346,11 @@ class ExportContext:
             code="FX330",
             details=[{"node": origin, "ir": str(self.node.op) if self.node else "", "reason": reason}],
         )
+
+
+def passing(dtype: DType) -> DType:
+    """The type in which values of `dtype` go in and out of the bodies of control flow."""
+    return carrier("Identity", dtype)
 
 
 def _infos(tensors: Sequence[Tensor], scalars: int = 0) -> list[onnx.ValueInfoProto]:

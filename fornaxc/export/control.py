@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fornaxc.export.context import ExportContext, Tensor
+from fornaxc.export.context import ExportContext, Tensor, passing
 from fornaxc.export.registry import export
 from fornaxc.ir.ops import If, While
 
@@ -14,7 +14,8 @@ from fornaxc.ir.ops import If, While
 def _if(c: ExportContext, op: If, condition: Tensor) -> Sequence[Tensor]:
     assert c.node is not None
     yes, no = (c.subgraph("branch", [], partial(c.region, region, [])) for region in c.node.regions)
-    return c.raw("If", [condition], [t.dtype for t in op.types], then_branch=yes, else_branch=no)
+    found = c.raw("If", [condition], [passing(t.dtype) for t in op.types], then_branch=yes, else_branch=no)
+    return [c.cast(x, t.dtype) for x, t in zip(found, op.types, strict=True)]
 
 
 @export(While)

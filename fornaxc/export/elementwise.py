@@ -94,7 +94,7 @@ def _binary(c: ExportContext, op: Binary, a: Tensor, b: Tensor) -> Tensor:
         return _float_binary(c, fn, a, b)
     if fn == "pow":
         wide = c.emit("Pow", c.cast(a, DType.F64), c.cast(b, DType.F64))
-        return saturated(c, wide, a.dtype)
+        return c.cast(saturated(c, wide, DType.U64 if a.dtype is DType.U64 else DType.I64), a.dtype)
     return _integer_division(c, fn, a, b)
 
 
@@ -199,8 +199,7 @@ def _cast(c: ExportContext, op: Cast, x: Tensor) -> Tensor:
         wide = c.cast(wide, DType.I32) if wide.dtype.is_integer and wide.dtype.bits < 8 else wide
         return c.emit("Not", c.emit("Equal", wide, c.scalar(0, wide.dtype)))
     if op.dtype.is_float and op.dtype.bits <= 8:
-        wide = c.cast(x, DType.F32)
-        return c.raw("Cast", [wide], (op.dtype,), to=element_number(op.dtype), saturate=int(op.saturate))[0]
+        return c.small_float(c.cast(x, DType.F32), op.dtype, op.saturate)
     return c.cast(x, op.dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +32,27 @@ def _gather_nd(c: ExportContext, op: GatherNd, x: Tensor, index: Tensor) -> Tens
 
 @export(ScatterElements)
 def _scatter_elements(c: ExportContext, op: ScatterElements, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    return c.emit("ScatterElements", x, index, updates, axis=op.axis, reduction=op.reduction)
+    return _scattered(c, "ScatterElements", op.reduction, x, index, updates, axis=op.axis)
 
 
 @export(ScatterNd)
 def _scatter_nd(c: ExportContext, op: ScatterNd, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    return c.emit("ScatterND", x, c.cast(index, DType.I64), updates, reduction=op.reduction)
+    return _scattered(c, "ScatterND", op.reduction, x, c.cast(index, DType.I64), updates)
+
+
+def _scattered(
+    c: ExportContext, op_type: str, reduction: str, x: Tensor, index: Tensor, updates: Tensor, **attributes: Any
+) -> Tensor:
+    """Reductions of bool are those of 0 and 1; min and max of floats are those of their sort keys, for NaN's sake."""
+    if x.dtype is DType.BOOL and reduction != "none":
+        x, updates = c.cast(x, DType.I32), c.cast(updates, DType.I32)
+        return c.cast(c.emit(op_type, x, index, updates, reduction=reduction, **attributes), DType.BOOL)
+    if x.dtype.is_float and reduction in ("min", "max"):
+        largest = reduction == "max"
+        keys = [sort_key(c, t, nan_is_largest=largest) for t in (x, updates)]
+        found = c.emit(op_type, keys[0], index, keys[1], reduction=reduction, **attributes)
+        return c.cast(_from_key(c, found), x.dtype)
+    return c.emit(op_type, x, index, updates, reduction=reduction, **attributes)
 
 
 @export(NonZero)
@@ -76,3 +92,11 @@ def sort_key(c: ExportContext, x: Tensor, *, nan_is_largest: bool) -> Tensor:
     key = c.select(c.emit("Less", pattern, c.scalar(0, bits)), mirrored, pattern)
     end = c.literal(np.array(info.max if nan_is_largest else info.min, bits.numpy))
     return c.select(c.emit("IsNaN", x), end, key)
+
+
+def _from_key(c: ExportContext, key: Tensor) -> Tensor:
+    """The float (f32 or f64) that has this sort key."""
+    dtype = DType.F64 if key.dtype is DType.I64 else DType.F32
+    mirrored = c.emit("BitwiseXor", key, c.scalar(int(np.iinfo(key.dtype.numpy).max), key.dtype))
+    pattern = c.select(c.emit("Less", key, c.scalar(0, key.dtype)), mirrored, key)
+    return c.raw("BitCast", [pattern], (dtype,), to=element_number(dtype))[0]

@@ -75,7 +75,7 @@ KERNELS: dict[str, Kernel] = {
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _kernel("bool f32 f64 i8 i32 i64 u8", (0,), ordered=True)),
     **dict.fromkeys(("ArgMax", "ArgMin"), _kernel("f32 f64 i8 i32 i64 u8", (0,), follows=False, ordered=True)),
     "CumSum": _kernel(_WIDE, (0,)),
-    "CumProd": _kernel(_WIDE, (0,)),
+    "CumProd": _kernel(f"{_WIDE} u32 u64", (0,)),
     "MatMul": _kernel(f"{_WIDE} u32 u64"),
 }
 
@@ -93,7 +93,8 @@ _WIDER: dict[DType, tuple[DType, ...]] = {
     DType.U64: (DType.I64,),
     DType.F32: (DType.F64,),
 }
-UNKNOWN_TO_RUNTIME = frozenset({DType.F4E2M1FN})
+RUNTIME_TYPES = frozenset(DType(name) for name in f"bool i2 i4 u2 u4 {_INTS} f16 bf16 f32 f64 {_F8} f8e8m0fnu".split())
+"""The element types of tensors in onnxruntime."""
 
 
 def carrier(op_type: str, dtype: DType) -> DType:

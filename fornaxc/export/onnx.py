@@ -6,8 +6,10 @@ Shape, Mul, Div, ... nodes. Element types that a kernel of onnxruntime lacks are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -54,24 +56,37 @@ def save_onnx(graph: Graph, path: Path) -> list[Path]:
     model, constants = _skeleton(graph)
     data = path.with_name(path.name + ".data")
     large = {name: c for name, c in constants.items() if not c.literal or _nbytes(c) >= EXTERNAL_FROM}
-    try:
-        if large:
-            with data.open("wb") as file:
-                for name, constant in large.items():
-                    file.write(b"\0" * (-file.tell() % ALIGNMENT))
-                    offset, content = file.tell(), _bytes(constant)
-                    file.write(content)
-                    model.graph.initializer.append(_external(name, constant, data.name, offset, len(content)))
-                    del content
-        for name, constant in constants.items():
-            if name not in large:
-                tensor = _declared(name, constant)
-                tensor.raw_data = bytes(_bytes(constant))
-                model.graph.initializer.append(tensor)
-        path.write_bytes(model.SerializeToString())
-    except OSError as error:
-        raise UsageError(f"cannot write to {error.filename or path}: {error.strerror}", code="FX228") from error
+    for name, constant in constants.items():
+        if name not in large:
+            tensor = _declared(name, constant)
+            tensor.raw_data = bytes(_bytes(constant))
+            model.graph.initializer.append(tensor)
+    if large:
+        with _replacing(data) as file:
+            for name, constant in large.items():
+                file.write(b"\0" * (-file.tell() % ALIGNMENT))
+                offset = file.tell()
+                size = file.write(_bytes(constant))
+                model.graph.initializer.append(_external(name, constant, data.name, offset, size))
+    with _replacing(path) as file:
+        file.write(model.SerializeToString())
     return [path, data] if large else [path]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when it is complete: `path` may be what the weights are read from."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", code="FX228", hint="give the name of a file in an existing folder"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _skeleton(graph: Graph) -> tuple[onnx.ModelProto, dict[str, Constant]]:
@@ -83,6 +98,8 @@ def _skeleton(graph: Graph) -> tuple[onnx.ModelProto, dict[str, Constant]]:
         c.bind(value, tensor)
     results = export_body(c, graph)
     for name, result in zip(graph.output_names, results, strict=True):
+        if name == result.name:  # an input that is an output under its own name
+            continue
         c.emit("Identity", result)
         c.nodes[-1].output[0] = name
     nodes = live(c.nodes, graph.output_names)

@@ -15,7 +15,7 @@ from fornaxc.ir.graph import Array, Graph
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.targets import parse_target
-from fornaxc.verify.oracle import OnnxOracle, OracleRefused, Reference
+from fornaxc.verify.oracle import GraphOracle, OnnxOracle, OracleRefused, Reference
 from fornaxc.verify.report import Report
 from fornaxc.verify.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
@@ -63,7 +63,7 @@ def verify_artifact(path: Path, model: Path | None, given: dict[str, Any], progr
             graph = embedded_graph(artifact)
         else:
             graph = embedded_graph(artifact)
-            oracle = _program_oracle(graph)
+            oracle = GraphOracle(graph)
             if given["expected"] is None:
                 notes.append(
                     "the reference is the artifact's own graph: its import from the source model is not proven"
@@ -85,20 +85,6 @@ def embedded_graph(artifact: Artifact) -> Graph:
         file, offset, _ = artifact.locate(artifact.layer(media.WEIGHTS).digest)
         arrays = read_weights(file, offset, types)
     return graph_from_json(json.loads(artifact.read(media.IR)), lambda number, type: arrays[number])
-
-
-def _program_oracle(graph: Graph) -> Oracle:
-    from fornaxc.ir.interpreter import run
-    from fornaxc.ir.ops import IrError, NotFoldable
-
-    def oracle(inputs: Any) -> Reference:
-        try:
-            outputs = run(graph, [inputs[name] for name in graph.input_names])
-        except (IrError, NotFoldable) as refusal:
-            raise OracleRefused(f"the numpy interpreter refused: {refusal}") from refusal
-        return Reference(dict(zip(graph.output_names, outputs, strict=True)), "numpy-interpreter")
-
-    return oracle
 
 
 def _samples(graph: Graph, oracle: Oracle, given: dict[str, Any]) -> tuple[list[Sample], list[str]]:
