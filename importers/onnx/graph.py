@@ -68,9 +68,14 @@ class GraphImporter:
 
     def weight_content(self, value: Value) -> Array | None:
         """The bytes of a weight, None where the value is not one."""
+        source = self.weight_source(value)
+        return None if source is None else source.load()
+
+    def weight_source(self, value: Value) -> TensorSource | None:
+        """What loads a weight, None where the value is not one."""
         if value in self._weights:
-            return self._weights[value].load()
-        return self.parent.weight_content(value) if self.parent is not None else None
+            return self._weights[value]
+        return self.parent.weight_source(value) if self.parent is not None else None
 
     def constant(self, name: str, source: TensorSource) -> Value:
         """A tensor of the model: part of the program where it is a short list of integers, else a weight."""
@@ -118,7 +123,10 @@ class GraphImporter:
         self.broken.update(name for name in node.outputs if name)
 
     def _node(self, node: RawNode) -> None:
-        handler = None if node.since_version is None else handler_for(node.domain, node.op_type, node.since_version)
+        since = node.since_version
+        if since is None and node.opset > 0:  # onnxruntime's own operators, which have a first version only
+            since = 1
+        handler = None if since is None else handler_for(node.domain, node.op_type, since)
         if handler is None:
             raise Refused(self._no_handler(node))
         self.b.origin = Origin(node.name, node.op_type, node.opset)

@@ -74,6 +74,14 @@ def _quantize(
     return convert(ctx, scaled, dtype, saturate)
 
 
+def quantized(ctx: NodeContext, value: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
+    """f32 numbers by one scale and one zero point (`dtype` where there is none)."""
+    b = ctx.b
+    scaled = c.binary(b, "div", value, c.reshape(b, scale, ()))
+    offset = None if zero is None else c.reshape(b, zero, ())
+    return _rounded(ctx, scaled, offset, dtype if zero is None else zero.type.dtype)
+
+
 def _chosen(ctx: NodeContext, name: str) -> DType | None:
     number = ctx.int(name, 0)
     return ctx.element_type(number) if number else None
@@ -158,7 +166,7 @@ def dynamic_quantize(ctx: NodeContext) -> tuple[Value, Value, Value]:
     return _rounded(ctx, c.binary(b, "div", x, scale), zero, DType.U8), scale, zero
 
 
-def _centred(ctx: NodeContext, x: Value, zero: Value | None) -> Value:
+def centred(ctx: NodeContext, x: Value, zero: Value | None) -> Value:
     """x - zero in i32."""
     wide = c.cast(ctx.b, x, DType.I32)
     if zero is None or _is_zero(ctx, zero):
@@ -173,7 +181,7 @@ def _per_row(ctx: NodeContext, parameter: Value | None) -> Value | None:
     return c.reshape(ctx.b, parameter, () if parameter.type.elements == 1 else (parameter.type.shape[0], 1))
 
 
-def _per_column(ctx: NodeContext, parameter: Value | None) -> Value | None:
+def per_column(ctx: NodeContext, parameter: Value | None) -> Value | None:
     if parameter is None or parameter.type.elements != 1:
         return parameter
     return c.reshape(ctx.b, parameter, ())
@@ -187,19 +195,19 @@ def _per_filter(ctx: NodeContext, w: Value, parameter: Value | None) -> Value | 
 
 @onnx_op("MatMulInteger", 10)
 def matmul_integer(ctx: NodeContext) -> Value:
-    left = _centred(ctx, ctx.input(0), _per_row(ctx, ctx.optional(2)))
-    return matmul(ctx.b, left, _centred(ctx, ctx.input(1), _per_column(ctx, ctx.optional(3))))
+    left = centred(ctx, ctx.input(0), _per_row(ctx, ctx.optional(2)))
+    return matmul(ctx.b, left, centred(ctx, ctx.input(1), per_column(ctx, ctx.optional(3))))
 
 
 @onnx_op("ConvInteger", 10)
 def conv_integer(ctx: NodeContext) -> Value:
     """Padding stands for the zero point."""
     w = ctx.input(1)
-    x = _centred(ctx, ctx.input(0), _per_filter(ctx, w, ctx.optional(2)))
-    return convolve(ctx, x, _centred(ctx, w, _per_filter(ctx, w, ctx.optional(3))))
+    x = centred(ctx, ctx.input(0), _per_filter(ctx, w, ctx.optional(2)))
+    return convolve(ctx, x, centred(ctx, w, _per_filter(ctx, w, ctx.optional(3))))
 
 
-def _requantized(ctx: NodeContext, total: Value, left: Value, right: Value, result: Value, zero: Value) -> Value:
+def requantized(ctx: NodeContext, total: Value, left: Value, right: Value, result: Value, zero: Value) -> Value:
     """An i32 sum of products in units of left * right, in units of `result`."""
     b = ctx.b
     ratio = c.binary(b, "div", c.binary(b, "mul", c.cast(b, left, DType.F32), c.cast(b, right, DType.F32)), result)
@@ -214,12 +222,12 @@ def qlinear_matmul(ctx: NodeContext) -> Value:
     for value in (scale, zero):
         ctx.refuse_unless(value.type.elements == 1, "QLinearMatMul with scales per row of the result")
     total = matmul(
-        ctx.b, _centred(ctx, left, _per_row(ctx, left_zero)), _centred(ctx, right, _per_column(ctx, right_zero))
+        ctx.b, centred(ctx, left, _per_row(ctx, left_zero)), centred(ctx, right, per_column(ctx, right_zero))
     )
-    steps, columns = _per_row(ctx, left_scale), _per_column(ctx, right_scale)
+    steps, columns = _per_row(ctx, left_scale), per_column(ctx, right_scale)
     assert steps is not None and columns is not None
     scale, zero = c.reshape(ctx.b, c.cast(ctx.b, scale, DType.F32), ()), c.reshape(ctx.b, zero, ())
-    return _requantized(ctx, total, steps, columns, scale, zero)
+    return requantized(ctx, total, steps, columns, scale, zero)
 
 
 @onnx_op("QLinearConv", 10)
@@ -231,12 +239,12 @@ def qlinear_conv(ctx: NodeContext) -> Value:
         all(v.type.elements == 1 for v in (x_scale, x_zero, scale, zero)),
         "QLinearConv with scales per channel of x or y",
     )
-    centred = _centred(ctx, x, c.reshape(b, x_zero, ()))
-    total = convolve(ctx, centred, _centred(ctx, w, _per_filter(ctx, w, w_zero)))
+    data = centred(ctx, x, c.reshape(b, x_zero, ()))
+    total = convolve(ctx, data, centred(ctx, w, _per_filter(ctx, w, w_zero)))
     total = add_bias(ctx, total, ctx.optional(8))
     steps = (
         c.reshape(b, w_scale, ())
         if w_scale.type.elements == 1
         else c.reshape(b, w_scale, (w.type.shape[0], *(1,) * (w.type.rank - 2)))
     )
-    return _requantized(ctx, total, c.reshape(b, x_scale, ()), steps, c.reshape(b, scale, ()), c.reshape(b, zero, ()))
+    return requantized(ctx, total, c.reshape(b, x_scale, ()), steps, c.reshape(b, scale, ()), c.reshape(b, zero, ()))
