@@ -40,7 +40,7 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
     seconds["lower"] = perf_counter() - start
 
     start = begin("compile")
-    session = make_session(job["device_kind"], lowered.custom_extensions)
+    session = make_session(job["device_kind"])
     session.compile(lowered.max_graph).export_mef(job["mef"])
     seconds["compile"] = perf_counter() - start
     return {"seconds": seconds, "host_nodes": lowered.host_nodes}
@@ -58,14 +58,24 @@ def configure_devices(job: dict[str, Any]) -> None:
         driver.set_virtual_cpu_target(job["cpu"])
 
 
-def make_session(device_kind: str, extensions: list[Path]) -> Any:
+def make_session(device_kind: str) -> Any:
     """An engine session on the (virtual) device of a kind."""
     from max import driver, engine
 
-    devices = [driver.CPU()] if device_kind == "cpu" else [driver.Accelerator(), driver.CPU()]
-    if extensions:
-        return engine.InferenceSession(devices=devices, custom_extensions=extensions)
-    return engine.InferenceSession(devices=devices)
+    return engine.InferenceSession(
+        devices=[driver.CPU()] if device_kind == "cpu" else [driver.Accelerator(), driver.CPU()]
+    )
+
+
+def reason_of(error: BaseException) -> str:
+    """The line that says most: MAX keeps what went wrong in the cause of a general message."""
+    chain: list[str] = []
+    found: BaseException | None = error
+    while found is not None:
+        chain += [line.strip() for line in str(found).splitlines() if line.strip()]
+        found = found.__cause__
+    named = [line for line in chain if "error:" in line]
+    return (named or chain or [type(error).__name__])[0]
 
 
 def _no_weights(number: int, type: TensorType) -> Array:
@@ -78,7 +88,7 @@ def main() -> None:
         result = run_job(job, int(sys.argv[2]))
     except BaseException as error:
         traceback.print_exc()
-        result = {"error": str(error), "kind": type(error).__name__}
+        result = {"error": reason_of(error), "kind": type(error).__name__}
     Path(job["result"]).write_text(json.dumps(result))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -145,6 +145,8 @@ def _pool(c: LoweringContext, op: Pool, x: T) -> T:
     """The window's positions one by one, as slices: right for every rank, type and NaN."""
     assert c.node is not None
     source, result = c.node.inputs[0].type.shape, c.node.outputs[0].type.shape
+    if op.channels_last:  # the channels are one more axis, with a window of 1
+        op = Pool(op.fn, (*op.window, 1), (*op.strides, 1), (*op.low, 0), (*op.high, 0), (*op.dilations, 1))
     narrow = x.dtype
     x = widened(x)
     if not op.window:
