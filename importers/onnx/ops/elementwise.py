@@ -116,10 +116,17 @@ def power(ctx: NodeContext) -> Value:
     """The result has the base's type; the exponent may have another one."""
     b, base, exponent = ctx.b, ctx.input(0), ctx.input(1)
     dtype = base.type.dtype
+    if exponent.type.elements == 1 and exponent.type.rank <= base.type.rank and _is_two(ctx, exponent):
+        return c.binary(b, "mul", base, base)
     if exponent.type.dtype.is_float and not dtype.is_float:
         wide = c.binary(b, "pow", c.cast(b, base, DType.F64), c.cast(b, exponent, DType.F64))
         return c.cast(b, wide, dtype)
     return c.binary(b, "pow", base, c.cast(b, exponent, dtype))
+
+
+def _is_two(ctx: NodeContext, value: Value) -> bool:
+    content = ctx.content(value)
+    return content is not None and content.dtype != object and float(content.reshape(()).item()) == 2
 
 
 def _shift(ctx: NodeContext) -> str:
