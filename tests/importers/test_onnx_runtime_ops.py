@@ -82,30 +82,104 @@ CASES: list[tuple[str, str, Any, dict[str, Any], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "node", "x", "constants", "outputs"), CASES, ids=[case[0] for case in CASES])
-def test_it_agrees_with_onnxruntime(name: str, node: str, x: Any, constants: dict[str, Any], outputs: int) -> None:
-    kind = {"float32": "float", "uint8": "uint8"}[x.dtype.name]
-    names = ["y", "u"][:outputs]
-    declared = ", ".join(f"{kind} {v}" for v in names)
-    head = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g'
-    node = node.replace("a, b,", '"", "",')
-    model = onnx.parser.parse_model(f"{head} ({kind}{list(x.shape)} x) => ({declared}) {{ {node} }}")
-    for output in model.graph.output:
-        output.ClearField("type")
-    used = {name for n in model.graph.node for name in n.input}
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items() if k in used
-    )
+def compare(model: onnx.ModelProto, names: list[str], inputs: dict[str, Any]) -> None:
+    """The importer and the interpreter against onnxruntime without its optimiser."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    wanted = session.run(names, {"x": x})
+    wanted = session.run(names, inputs)
     graph = import_model(model_from_proto(model), {})
     check(graph)
-    for found, want in zip(run(graph, [x]), wanted, strict=True):
+    for found, want in zip(run(graph, list(inputs.values())), wanted, strict=True):
         assert (found.dtype, found.shape) == (want.dtype, want.shape)
         if want.dtype == np.uint8:  # a half may round either way where the quotient is computed in another order
             assert np.abs(found.astype(int) - want.astype(int)).max() <= 1
             assert (found == want).mean() > 0.9
         else:
             np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+def parsed(inputs: dict[str, Any], names: list[str], node: str, constants: dict[str, Any]) -> onnx.ModelProto:
+    """A model of one node; the types of its outputs are left to inference."""
+    kinds = {"float32": "float", "uint8": "uint8", "int32": "int32", "int64": "int64"}
+    taken = ", ".join(f"{kinds[x.dtype.name]}{list(x.shape) if x.ndim else ''} {name}" for name, x in inputs.items())
+    head = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    model = onnx.parser.parse_model(f"{head} ({taken}) => ({', '.join('float ' + v for v in names)}) {{ {node} }}")
+    for output in model.graph.output:
+        output.ClearField("type")
+    used = {name for n in model.graph.node for name in n.input}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items() if k in used
+    )
+    return model
+
+
+@pytest.mark.parametrize(("name", "node", "x", "constants", "outputs"), CASES, ids=[case[0] for case in CASES])
+def test_it_agrees_with_onnxruntime(name: str, node: str, x: Any, constants: dict[str, Any], outputs: int) -> None:
+    names = ["y", "u"][:outputs]
+    compare(parsed({"x": x}, names, node.replace("a, b,", '"", "",'), constants), names, {"x": x})
+
+
+def floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(F)
+
+
+ANGLES = np.outer(np.arange(16), 0.5 ** np.arange(4)).astype(F)
+ROTATION = {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}
+WIDE_ROTATION = {name: np.concatenate([table, table[:, ::-1]], axis=1) for name, table in ROTATION.items()}
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("places", [np.array([3]), np.array([[0, 1, 2], [5, 6, 7]])])
+def test_rotary_embedding(interleaved: int, places: Any) -> None:
+    inputs = {"x": floats(2, 3, 32), "p": places}
+    node = f"y = com.microsoft.RotaryEmbedding<interleaved={interleaved}>(x, p, cos, sin)"
+    compare(parsed(inputs, ["y"], node, ROTATION), ["y"], inputs)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_multi_head_attention_with_a_past(causal: int) -> None:
+    inputs = {
+        "q": floats(2, 3, 8),
+        "k": floats(2, 3, 8),
+        "v": floats(2, 3, 8),
+        "pk": floats(2, 2, 4, 4),
+        "pv": floats(2, 2, 4, 4),
+    }
+    attributes = f"num_heads=2, unidirectional={causal}"
+    node = f'y, nk, nv = com.microsoft.MultiHeadAttention<{attributes}>(q, k, v, bias, "", add, pk, pv)'
+    constants = {"bias": floats(24), "add": floats(1, 2, 3, 7)}
+    compare(parsed(inputs, ["y", "nk", "nv"], node, constants), ["y", "nk", "nv"], inputs)
+
+
+def test_multi_head_attention_over_padded_keys() -> None:
+    inputs = {"q": floats(2, 3, 8), "k": floats(2, 5, 8), "v": floats(2, 5, 8)}
+    node = "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, bias, mask)"
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    compare(parsed(inputs, ["y"], node, {"bias": floats(24), "mask": mask}), ["y"], inputs)
+
+
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("past", "new"), [(0, 3), (5, 1), (4, 2)])
+def test_group_query_attention(rotary: int, packed: bool, past: int, new: int) -> None:
+    batch = 1 if past and new > 1 else 2
+    inputs = {"q": floats(batch, new, 128 if packed else 64)}
+    if not packed:
+        inputs |= {"k": floats(batch, new, 32), "v": floats(batch, new, 32)}
+    inputs |= {"pk": floats(batch, 2, past, 16), "pv": floats(batch, 2, past, 16)}
+    constants = {"n": np.full(batch, past + new - 1, np.int32), "t": np.int32(past + new), **WIDE_ROTATION}
+    given = '"", ""' if packed else "k, v"
+    tables = ", cos, sin" if rotary else ""
+    attributes = f"num_heads=4, kv_num_heads=2, do_rotary={rotary}"
+    node = f"y, nk, nv = com.microsoft.GroupQueryAttention<{attributes}>(q, {given}, pk, pv, n, t{tables})"
+    compare(parsed(inputs, ["y", "nk", "nv"], node, constants), ["y", "nk", "nv"], inputs)
+
+
+def test_group_query_attention_over_pasts_of_different_lengths() -> None:
+    inputs = {"q": floats(2, 1, 64), "k": floats(2, 1, 32), "v": floats(2, 1, 32)}
+    inputs |= {"pk": floats(2, 2, 5, 16), "pv": floats(2, 2, 5, 16)}
+    constants = {"n": np.array([5, 3], np.int32), "t": np.int32(6), **WIDE_ROTATION}
+    attributes = "num_heads=4, kv_num_heads=2, do_rotary=1"
+    node = f"y, nk, nv = com.microsoft.GroupQueryAttention<{attributes}>(q, k, v, pk, pv, n, t, cos, sin)"
+    compare(parsed(inputs, ["y"], node, constants), ["y"], inputs)

@@ -17,7 +17,7 @@ from fornaxc.ir.ops import BroadcastTo, Gather, Iota, MatMul, Pad, Softmax
 from fornaxc.ir.types import DType
 
 
-def _heads(ctx: NodeContext, x: Value, count: int) -> Value:
+def heads_apart(ctx: NodeContext, x: Value, count: int) -> Value:
     """[batch, sequence, heads * size] as [batch, heads, sequence, size]; a tensor of rank 4 is so already."""
     if x.type.rank == 4:
         return x
@@ -27,7 +27,7 @@ def _heads(ctx: NodeContext, x: Value, count: int) -> Value:
     return c.transpose(ctx.b, c.reshape(ctx.b, x, (batch, length, count, size)), (0, 2, 1, 3))
 
 
-def _repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
+def repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
     """Each head of keys or values as often as query heads share it, next to one another."""
     batch, have, length, size = x.type.shape
     if have == heads:
@@ -40,7 +40,7 @@ def _repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
     return c.reshape(ctx.b, wide, (batch, heads, length, size))
 
 
-def _with_past(b: GraphBuilder, past: Value | None, new: Value) -> Value:
+def with_past(b: GraphBuilder, past: Value | None, new: Value) -> Value:
     if past is None:
         return new
     batch, heads, _, size = new.type.shape
@@ -101,9 +101,9 @@ def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Seque
         dtype = query.type.dtype
         merged = query.type.rank == 3
         q_heads, kv_heads = ctx.int("q_num_heads", 0), ctx.int("kv_num_heads", 0)
-        q = _heads(ctx, query, q_heads)
-        key = _with_past(b, ctx.optional(4), _heads(ctx, ctx.input(1), kv_heads))
-        value = _with_past(b, ctx.optional(5), _heads(ctx, ctx.input(2), kv_heads))
+        q = heads_apart(ctx, query, q_heads)
+        key = with_past(b, ctx.optional(4), heads_apart(ctx, ctx.input(1), kv_heads))
+        value = with_past(b, ctx.optional(5), heads_apart(ctx, ctx.input(2), kv_heads))
         batch, heads, queries, _ = q.type.shape
         keys = key.type.shape[2]
         length = ctx.optional(6) if padded else None
@@ -112,7 +112,7 @@ def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Seque
         left, right = (ctx.int("left_window_size", -1), ctx.int("right_window_size", -1)) if windowed else (-1, -1)
         if causal:
             right = 0
-        scores = _scores(ctx, q, _repeat_heads(ctx, key, heads))
+        scores = _scores(ctx, q, repeat_heads(ctx, key, heads))
         mode = ctx.int("qk_matmul_output_mode", 0)
         ctx.require(mode in (0, 1, 2, 3), f"no qk_matmul_output_mode {mode}")
         shown = scores
@@ -129,7 +129,7 @@ def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Seque
         shown = scores if mode == 2 else shown
         weights = _weights(ctx, scores, seen, dtype)
         shown = weights if mode == 3 else shown
-        shared = _repeat_heads(ctx, value, heads)
+        shared = repeat_heads(ctx, value, heads)
         y = b.emit(MatMul(), weights, c.rebind(b, shared, (batch, heads, keys, shared.type.shape[3])))
         if merged:
             y = c.reshape(b, c.transpose(b, y, (0, 2, 1, 3)), (batch, queries, heads * y.type.shape[3]))
@@ -210,7 +210,7 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     else:
         ctx.require(x.type.rank == 4, f"RotaryEmbedding cannot take {x.type}")
         y = c.transpose(b, x, (0, 2, 1, 3))
-    batch, length, heads, size = y.type.shape
+    batch, length, _, size = y.type.shape
     if not isinstance(size, int):
         ctx.refuse_unless(False, "a head of symbolic size")
         return x
@@ -218,8 +218,16 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     ctx.require(rotated % 2 == 0 and rotated <= size, f"a rotation of {rotated} elements in heads of {size}")
     half = rotated // 2
     cos, sin = (_angles(ctx, ctx.input(i), (batch, length, half)) for i in (1, 2))
+    turned = rotate(b, y, cos, sin, bool(ctx.int("interleaved", 0)))
+    return c.reshape(b, turned, x.type.shape) if x.type.rank == 3 else c.transpose(b, turned, (0, 2, 1, 3))
+
+
+def rotate(b: GraphBuilder, y: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
+    """`y` [batch, sequence, heads, size] with its first 2 * half elements turned by angles [batch, sequence, 1, half]."""
+    batch, length, heads, size = y.type.shape
+    half = cos.type.shape[-1]
+    rotated = 2 * half
     turned = c.slice_axis(b, y, 3, 0, rotated)
-    interleaved = bool(ctx.int("interleaved", 0))
     if interleaved:
         first, second = (c.slice_axis(b, turned, 3, i, half, 2) for i in (0, 1))
     else:
@@ -231,9 +239,7 @@ def rotary_embedding(ctx: NodeContext) -> Value:
         turned = c.reshape(b, pairs, (batch, length, heads, rotated))
     else:
         turned = c.concat(b, [real, imaginary], 3)
-    if rotated < size:
-        turned = c.concat(b, [turned, c.slice_axis(b, y, 3, rotated, size - rotated)], 3)
-    return c.reshape(b, turned, x.type.shape) if x.type.rank == 3 else c.transpose(b, turned, (0, 2, 1, 3))
+    return turned if rotated == size else c.concat(b, [turned, c.slice_axis(b, y, 3, rotated, size - rotated)], 3)
 
 
 def _angles(ctx: NodeContext, table: Value, shape: Sequence[Dim]) -> Value:
