@@ -114,30 +114,24 @@ def _tap(
 
 
 def _conv_by_taps(c: LoweringContext, op: Conv, x: T, w: T) -> T:
-    """Any rank and element type: one matrix product for each position of the window."""
+    """Any rank and element type: what each position of the window sees, side by side, and one matrix product."""
     assert c.node is not None
     source, filters = (v.type.shape for v in c.node.inputs)
     result = c.node.outputs[0].type.shape
     zero = c.scalar(0.0 if x.dtype.is_float() else 0, x.dtype, c.host)
     padded, _ = _padded(c, x, source, op.low, op.high, zero)
     groups, depth, width = op.groups, filters[1], int(str(filters[0])) // op.groups
-    places = product(list(result[2:]))
-    kernel = reshape(c, w, [groups, width, depth, *filters[2:]])
-    total: T | None = None
+    batch, places, rank = source[0], product(list(result[2:])), len(filters) - 2
+    seen = []
     for tap in cartesian(*(range(int(str(k))) for k in filters[2:])):
-        seen = _tap(c, padded, tap, (*source[:2], *result[2:]), op.strides, op.dilations)
-        seen = reshape(c, seen, [source[0], groups, depth, places])
-        corner = ops.slice_tensor(kernel, [slice(None)] * 3 + [slice(t, t + 1) for t in tap])
-        weights = ops.broadcast_to(
-            reshape(c, corner, [1, groups, width, depth]), c.shape([source[0], groups, width, depth])
-        )
-        part = ops.matmul(
-            reshape(c, weights, [source[0] * groups, width, depth]),
-            reshape(c, seen, [source[0] * groups, depth, places]),
-        )
-        total = part if total is None else total + part
-    assert total is not None
-    return reshape(c, total, result)
+        view = _tap(c, padded, tap, (*source[:2], *result[2:]), op.strides, op.dilations)
+        seen.append(reshape(c, view, [batch, groups, depth, places]))
+    total = product([depth, *filters[2:]])
+    columns = reshape(c, ops.concat(seen, 2) if len(seen) > 1 else seen[0], [batch * groups, total, places])
+    kernel = ops.permute(w, [0, *range(2, rank + 2), 1])
+    kernel = ops.broadcast_to(reshape(c, kernel, [1, groups, width, total]), c.shape([batch, groups, width, total]))
+    found = ops.matmul(reshape(c, kernel, [batch * groups, width, total]), columns)
+    return reshape(c, found, result)
 
 
 @lower(Pool)
