@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
+from fornaxc.importers.stablehlo.quantized import quantized_handler
 from fornaxc.importers.stablehlo.registry import handler_for, is_elementwise
 from fornaxc.importers.stablehlo.types import Complex, Operand, UnknownType, parts, rebuild, tensor_info
 from fornaxc.ir import compose as c
@@ -104,7 +105,7 @@ class BlockImporter:
         if self.lifted and not is_elementwise(op.name):
             raise Refused("the operation is not supported in the body of a reduction, a scatter or a sort")
         self.b.origin = Origin(location_text(op.location), op.name, 0)
-        found = handler(OpContext(self, op, operands))
+        found = (quantized_handler(op) or handler)(OpContext(self, op, operands))
         results = list(found) if isinstance(found, list) else [found]
         if len(op.results) == 1 and isinstance(found, tuple):
             results = [found]
@@ -142,4 +143,4 @@ def fit_shape(b: GraphBuilder, value: Value, declared: Sequence[int | None]) -> 
 def location_text(location: Any) -> str:
     """An MLIR location in short: a name, or file:line:column."""
     text = str(location)[4:-1] if str(location).startswith("loc(") else str(location)
-    return "" if text == "unknown" else text.split("(callsite")[0].split("(\"")[0].strip('"').replace('":', ":")[:120]
+    return "" if text == "unknown" else text.split("(callsite")[0].split('("')[0].strip('"').replace('":', ":")[:120]

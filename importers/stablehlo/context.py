@@ -86,7 +86,7 @@ class OpContext:
     def attribute(self, name: str) -> Any:
         """The MLIR attribute, None where it is absent."""
         attributes = self.op.attributes
-        return attributes[name] if name in attributes else None
+        return attributes.get(name, None)
 
     def ints(self, name: str, default: Sequence[Int] | None = None) -> tuple[Int, ...]:
         """An array or dense attribute of integers, flat."""

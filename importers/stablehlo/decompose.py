@@ -18,7 +18,7 @@ QUANTIZED = ("func.func(stablehlo-legalize-quantized-op-to-qdq)",)
 
 def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Operand]:
     """The results of the operation by its decomposition; `Refused` where the passes leave it as it is."""
-    from fornaxc.importers.stablehlo.block import BlockImporter, Program
+    from fornaxc.importers.stablehlo.block import BlockImporter, Broken, Program
 
     module = _rewritten(ctx.op, pipeline)
     block = module.body.operations[0].operation.regions[0].blocks[0]
@@ -27,18 +27,20 @@ def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Ope
     program = Program({})
     program.predicates = ctx.importer.program.predicates
     body = BlockImporter(program, ctx.b, lifted=ctx.lifted)
-    results = body.run(block, ctx.operands) if not (program.refused or program.invalid) else []
-    if program.refused or program.invalid:
+    try:
+        return body.run(block, ctx.operands)
+    except Broken:
         first = (program.refused + program.invalid)[0]
-        raise Refused(f"its decomposition needs {first['op']}: {first['reason']}")
-    return results
+        raise Refused(f"its decomposition needs {first['op']}: {first['reason']}") from None
 
 
 def _same(op: Any, original: Any) -> bool:
     """Whether an operation applies the original's function to operands of its types."""
     if op.name != original.name:
         return False
-    return [str(v.type) for v in (*op.operands, *op.results)] == [str(v.type) for v in (*original.operands, *original.results)]
+    return [str(v.type) for v in (*op.operands, *op.results)] == [
+        str(v.type) for v in (*original.operands, *original.results)
+    ]
 
 
 def _rewritten(op: Any, pipeline: tuple[str, ...]) -> Any:
@@ -53,16 +55,13 @@ def _rewritten(op: Any, pipeline: tuple[str, ...]) -> Any:
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("main", ir.FunctionType.get(types, results))
             block = function.add_entry_block()
-        attributes = {name: op.attributes[name] for name in _names(op)}
         with ir.InsertionPoint(block):
-            copy = ir.Operation.create(op.name, results=results, operands=list(block.arguments), attributes=attributes)
-            func.ReturnOp(list(copy.results))
+            copy = op.clone()
+            for i, argument in enumerate(block.arguments):
+                copy.operands[i] = argument
+            func.ReturnOp(list(copy.operation.results))
         try:
             run_passes(module, *pipeline)
         except ir.MLIRError as error:
             raise Refused(f"MLIR cannot decompose it: {str(error).splitlines()[-1]}") from None
         return module
-
-
-def _names(op: Any) -> list[str]:
-    return [entry if isinstance(entry, str) else entry.name for entry in op.attributes]

@@ -11,7 +11,7 @@ from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.stablehlo.block import BlockImporter, Broken, Program
 from fornaxc.importers.stablehlo.dimensions import SizeArguments, dim_names
 from fornaxc.importers.stablehlo.reader import StablehloModule, open_module
-from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo, Token, UnknownType, parts, tensor_info
+from fornaxc.importers.stablehlo.types import Complex, Operand, Token, UnknownType, parts, tensor_info
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, symbol
 from fornaxc.ir.graph import Array, Graph, Value
@@ -63,7 +63,9 @@ def entry_name(module: StablehloModule, entry: str | None) -> str:
     if entry is not None:
         if entry not in module.functions:
             known = ", ".join(module.functions) or "none"
-            raise UsageError(f"{module.path} has no function {entry!r}", code="FX216", hint=f"its functions are: {known}")
+            raise UsageError(
+                f"{module.path} has no function {entry!r}", code="FX216", hint=f"its functions are: {known}"
+            )
         return entry
     if not module.public:
         raise ModelError(
@@ -82,7 +84,12 @@ class _Inputs:
     """Turns the arguments of the entry function into graph inputs, or weights where they are frozen."""
 
     def __init__(
-        self, module: StablehloModule, function: Any, builder: GraphBuilder, pins: Mapping[str, int], freeze: dict[str, Array]
+        self,
+        module: StablehloModule,
+        function: Any,
+        builder: GraphBuilder,
+        pins: Mapping[str, int],
+        freeze: dict[str, Array],
     ) -> None:
         self.module = module
         self.builder = builder
@@ -146,7 +153,9 @@ class _Inputs:
         for name in self.pins:
             if name not in self.symbols:
                 known = ", ".join(sorted(self.symbols)) or "none"
-                raise UsageError(f"no input has a dim named {name!r}", code="FX215", hint=f"the symbolic dims are: {known}")
+                raise UsageError(
+                    f"no input has a dim named {name!r}", code="FX215", hint=f"the symbolic dims are: {known}"
+                )
         if self.freeze:
             raise UsageError(
                 f"no input is named {', '.join(sorted(self.freeze))}",

@@ -41,7 +41,7 @@ def text_arrays(text: str, info: TensorInfo, shape: tuple[int, ...]) -> list[Arr
     start = text.find("dense<")
     if start < 0 or text.find("dense_resource<") in range(start + 1):
         raise Unreadable(f"the constant {text[:60]} keeps its content outside the module")
-    body = text[start + len("dense<") : text.rfind("> : ")]
+    body = text[start + len("dense<") : text.find("> : tensor", start)]
     count = 2 if info.complex else 1
     size = int(np.prod(shape, dtype=np.int64)) * count
     if body.startswith('"0x'):

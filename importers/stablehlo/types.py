@@ -111,7 +111,7 @@ _QUANT = re.compile(r"!quant\.uniform<([iu]\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(
 def parse_quant(text: str) -> Quant:
     """The printed form of a uniform quantized type. `UnknownType` for sub-channel ones."""
     match = _QUANT.fullmatch(text)
-    if match is None or "," in text.split("<", 1)[1].split(", ")[0]:
+    if match is None or "," in text.split("<", 1)[1].split(", ", maxsplit=1)[0]:
         raise UnknownType(f"the quantized type {text}")
     stored, low, high, expressed, axis, rest = match.groups()
     storage = _element(stored if stored.startswith("i") else f"ui{stored[1:]}")

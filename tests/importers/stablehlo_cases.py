@@ -1,6 +1,6 @@
 """Runs StableHLO self-checking files through the importer, the checker and the numpy interpreter, and counts the outcomes.
 
-    python -m tests.importers.stablehlo_cases FOLDER [PATTERN]
+python -m tests.importers.stablehlo_cases FOLDER [PATTERN]
 """
 
 from __future__ import annotations

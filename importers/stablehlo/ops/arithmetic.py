@@ -8,7 +8,16 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Binary, Bitcast, Cast, Compare, Select, Unary
 from fornaxc.ir.types import DType
 
-_BOOL_BINARY = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or", "xor": "xor", "sub": "xor"}
+_BOOL_BINARY = {
+    "add": "or",
+    "mul": "and",
+    "max": "or",
+    "min": "and",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "sub": "xor",
+}
 _DIRECTION = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 UNSIGNED = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64, 4: DType.U4, 2: DType.U2}
 SIGNED = {8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64, 4: DType.I4, 2: DType.I2}

@@ -20,7 +20,9 @@ def bitcast_convert(ctx: OpContext) -> Operand:
     if isinstance(operand, Complex):
         if info.complex:
             return Complex(bitcast(b, operand.re, info.dtype), bitcast(b, operand.im, info.dtype))
-        pair = c.concat(b, [c.unsqueeze(b, part, [part.type.rank]) for part in (operand.re, operand.im)], operand.re.type.rank)
+        pair = c.concat(
+            b, [c.unsqueeze(b, part, [part.type.rank]) for part in (operand.re, operand.im)], operand.re.type.rank
+        )
         if 2 * operand.re.type.dtype.bits == info.dtype.bits:
             return bitcast(b, pair, info.dtype)
         flat = bitcast(b, pair, info.dtype)  # [..., 2] or [..., 2, n]

@@ -10,8 +10,31 @@ from fornaxc.importers.stablehlo.types import Operand
 _UNARY = ("bessel_i1e", "cosh", "digamma", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma", "square")
 _BINARY = ("next_after", "polygamma", "zeta")
 _BROADCASTING = (
-    *("add", "and", "atan2", "compare", "complex", "divide", "maximum", "minimum", "multiply", "next_after", "or", "polygamma"),
-    *("power", "remainder", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "subtract", "xor", "zeta"),
+    *(
+        "add",
+        "and",
+        "atan2",
+        "compare",
+        "complex",
+        "divide",
+        "maximum",
+        "minimum",
+        "multiply",
+        "next_after",
+        "or",
+        "polygamma",
+    ),
+    *(
+        "power",
+        "remainder",
+        "select",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "subtract",
+        "xor",
+        "zeta",
+    ),
 )
 
 

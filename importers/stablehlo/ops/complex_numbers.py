@@ -68,7 +68,9 @@ def magnitude(b: GraphBuilder, x: Complex) -> Value:
     ratio = b.emit(Binary("div"), small, large)
     root = b.emit(Unary("sqrt"), c.with_scalar(b, "add", b.emit(Binary("mul"), ratio, ratio), 1.0))
     scaled = b.emit(Binary("mul"), large, root)
-    whole = b.emit(Binary("or"), c.compare(b, "eq", large, c.scalar(b, 0, large.type.dtype)), b.emit(Unary("is_inf"), large))
+    whole = b.emit(
+        Binary("or"), c.compare(b, "eq", large, c.scalar(b, 0, large.type.dtype)), b.emit(Unary("is_inf"), large)
+    )
     return b.emit(Select(), whole, large, scaled)
 
 
@@ -133,7 +135,73 @@ def square_root(b: GraphBuilder, x: Complex) -> Complex:
     return Complex(re, b.emit(Select(), right, small, upward))
 
 
-_FUNCTIONS = {"stablehlo.exponential": exponential, "stablehlo.sine": sine, "stablehlo.cosine": cosine}
+def exponential_minus_one(b: GraphBuilder, x: Complex) -> Complex:
+    """The real part is expm1(re) cos(im) - 2 sin(im/2)^2, without cancellation near 0."""
+    half = b.emit(Unary("sin"), c.with_scalar(b, "mul", x.im, 0.5))
+    rest = c.with_scalar(b, "mul", b.emit(Binary("mul"), half, half), 2.0)
+    re = b.emit(Binary("sub"), b.emit(Binary("mul"), b.emit(Unary("expm1"), x.re), b.emit(Unary("cos"), x.im)), rest)
+    return Complex(re, b.emit(Binary("mul"), b.emit(Unary("exp"), x.re), b.emit(Unary("sin"), x.im)))
+
+
+def hyperbolic_tangent(b: GraphBuilder, x: Complex) -> Complex:
+    """With t = tan(im) and h = tanh(re): h (1 + t^2) and t / cosh(re)^2, both over 1 + (h t)^2."""
+    t, h = b.emit(Unary("tan"), x.im), b.emit(Unary("tanh"), x.re)
+    cosh = b.emit(Unary("cosh"), x.re)
+    product = b.emit(Binary("mul"), h, t)
+    bottom = c.with_scalar(b, "add", b.emit(Binary("mul"), product, product), 1.0)
+    top = b.emit(Binary("mul"), h, c.with_scalar(b, "add", b.emit(Binary("mul"), t, t), 1.0))
+    im = b.emit(Binary("div"), b.emit(Binary("div"), b.emit(Binary("div"), t, cosh), cosh), bottom)
+    return Complex(b.emit(Binary("div"), top, bottom), im)
+
+
+def tangent(b: GraphBuilder, x: Complex) -> Complex:
+    """-i tanh(i x)."""
+    turned = hyperbolic_tangent(b, Complex(b.emit(Unary("neg"), x.im), x.re))
+    return Complex(turned.im, b.emit(Unary("neg"), turned.re))
+
+
+def reciprocal_root(b: GraphBuilder, x: Complex) -> Complex:
+    one = Complex(c.full_like(b, 1, x.re), c.full_like(b, 0, x.re))
+    return divide(b, one, square_root(b, x))
+
+
+def logistic(b: GraphBuilder, x: Complex) -> Complex:
+    power = exponential(b, Complex(b.emit(Unary("neg"), x.re), b.emit(Unary("neg"), x.im)))
+    one = Complex(c.full_like(b, 1, x.re), c.full_like(b, 0, x.re))
+    return divide(b, one, Complex(c.with_scalar(b, "add", power.re, 1.0), power.im))
+
+
+def power(b: GraphBuilder, x: Complex, y: Complex) -> Complex:
+    """In polar form: |x|^c exp(-d arg x), turned by c arg x + d log |x|, for y = c + d i; 0 to the 0 is 1."""
+    size, angle = magnitude(b, x), b.emit(Binary("atan2"), x.im, x.re)
+    log = b.emit(Unary("log"), size)
+    scale = b.emit(Binary("mul"), b.emit(Binary("pow"), size, y.re), _exp_negative(b, y.im, angle))
+    turn = b.emit(Binary("add"), b.emit(Binary("mul"), y.re, angle), b.emit(Binary("mul"), y.im, log))
+    zero = c.scalar(b, 0, size.type.dtype)
+    none = c.compare(b, "eq", size, zero)
+    flat = b.emit(Binary("and"), c.compare(b, "eq", y.re, zero), c.compare(b, "eq", y.im, zero))
+    whole = c.select(b, flat, c.scalar(b, 1, size.type.dtype), zero)
+    special = b.emit(Binary("or"), none, flat)
+    re = b.emit(Select(), special, whole, b.emit(Binary("mul"), scale, b.emit(Unary("cos"), turn)))
+    im = b.emit(Select(), special, c.full_like(b, 0, size), b.emit(Binary("mul"), scale, b.emit(Unary("sin"), turn)))
+    return Complex(re, im)
+
+
+def _exp_negative(b: GraphBuilder, x: Value, y: Value) -> Value:
+    return b.emit(Unary("exp"), b.emit(Unary("neg"), b.emit(Binary("mul"), x, y)))
+
+
+_FUNCTIONS = {
+    "stablehlo.exponential": exponential,
+    "stablehlo.exponential_minus_one": exponential_minus_one,
+    "stablehlo.sine": sine,
+    "stablehlo.cosine": cosine,
+    "stablehlo.tan": tangent,
+    "chlo.tan": tangent,
+    "stablehlo.tanh": hyperbolic_tangent,
+    "stablehlo.rsqrt": reciprocal_root,
+    "stablehlo.logistic": logistic,
+}
 
 
 def function(b: GraphBuilder, name: str, x: Complex) -> Complex | None:

@@ -82,7 +82,11 @@ def _join(b: GraphBuilder, predicate: Value, yes: Arm, no: Arm) -> list[Operand]
 def _common(x: TensorType, y: TensorType) -> TensorType:
     if x.dtype is not y.dtype or x.rank != y.rank:
         raise Invalid(f"branches give {x} and {y}")
-    return x.with_shape(tuple(d if isinstance(d, int) else e if isinstance(e, int) else d for d, e in zip(x.shape, y.shape, strict=True)))
+    return x.with_shape(
+        tuple(
+            d if isinstance(d, int) else e if isinstance(e, int) else d for d, e in zip(x.shape, y.shape, strict=True)
+        )
+    )
 
 
 @stablehlo_op("stablehlo.while")

@@ -207,9 +207,8 @@ def remainder(ctx: OpContext) -> Value:
 @stablehlo_op("stablehlo.power", elementwise=True)
 def power(ctx: OpContext) -> Operand:
     if ctx.has_complex:
-        from fornaxc.importers.stablehlo.decompose import decomposed
-
-        return decomposed(ctx)[0]
+        base, exponent = z.aligned(ctx)
+        return z.power(ctx.b, base, exponent)
     x, y = ctx.align(*ctx.values)
     return a.binary(ctx.b, "pow", x, y) if x.type.dtype.is_float else a.integer_power(ctx.b, x, y)
 

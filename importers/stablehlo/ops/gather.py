@@ -88,8 +88,10 @@ def _positions(
                 c.compare(b, "lt", position, _scalar_dim(b, shape[axis])),
             )
             inside = fits if inside is None else b.emit(Binary("and"), *c.broadcast(b, inside, fits))
-        index = position if index is None else c.binary(
-            b, "add", c.binary(b, "mul", index, _scalar_dim(b, shape[axis])), position
+        index = (
+            position
+            if index is None
+            else c.binary(b, "add", c.binary(b, "mul", index, _scalar_dim(b, shape[axis])), position)
         )
     if index is None:
         index = c.full(b, 0, TensorType(DType.I64, grid))
@@ -247,7 +249,9 @@ def scatter(ctx: OpContext) -> list[Operand]:
         return list(inputs)
     per_window = product([window[i] for i in where.reached])
     if function is not None:
-        results = [_scatter_known(ctx.b, function, f, index, inside, r, per_window) for f, r in zip(flats, rows, strict=True)]
+        results = [
+            _scatter_known(ctx.b, function, f, index, inside, r, per_window) for f, r in zip(flats, rows, strict=True)
+        ]
     else:
         results = _scatter_region(ctx, flats, index, inside, rows, inputs, per_window)
     done = iter(_unflatten(ctx.b, r, x.type.with_dtype(r.type.dtype), where) for r in results)
@@ -260,7 +264,11 @@ def _update_rows(
     """Updates as [batch and reached window flat, whole axes...]."""
     batch_axes = [i for i in range(u.type.rank) if i not in window_axes]
     place = dict(zip([a for a in range(rank) if a not in dropped], window_axes, strict=True))
-    order = [*batch_axes, *(place[a] for a in where.reached if a in place), *(place[a] for a in where.whole if a in place)]
+    order = [
+        *batch_axes,
+        *(place[a] for a in where.reached if a in place),
+        *(place[a] for a in where.whole if a in place),
+    ]
     moved = c.transpose(b, u, order)
     count = len(batch_axes) + sum(1 for a in where.reached if a in place)
     return c.reshape(b, moved, (where.index.type.elements, *moved.type.shape[count:]))
@@ -281,9 +289,15 @@ def _scatter_known(
             return c.cast(b, wide, DType.BOOL)
     if reduction is None:
         return _scatter_loop(
-            b, [x], index, inside, [updates], lambda body, old, new: [body.emit(Binary(function), old[0], new[0])], per_window
+            b,
+            [x],
+            index,
+            inside,
+            [updates],
+            lambda body, old, new: [body.emit(Binary(function), old[0], new[0])],
+            per_window,
         )[0]
-    if reduction != "none" and (dtype.is_float and dtype.bits <= 8 or dtype.is_integer and dtype.bits < 8):
+    if reduction != "none" and ((dtype.is_float and dtype.bits <= 8) or (dtype.is_integer and dtype.bits < 8)):
         from fornaxc.importers.stablehlo.ops.arithmetic import narrow, wide_type
 
         wide_dtype = wide_type(dtype)
@@ -291,7 +305,9 @@ def _scatter_known(
             b, function, c.cast(b, x, wide_dtype), index, inside, c.cast(b, updates, wide_dtype), per_window
         )
         return narrow(b, result, dtype)
-    return _with_spare_row(b, x, index, inside, lambda padded, rows: b.emit(ScatterNd(reduction), padded, rows, updates))
+    return _with_spare_row(
+        b, x, index, inside, lambda padded, rows: b.emit(ScatterNd(reduction), padded, rows, updates)
+    )
 
 
 def _with_spare_row(b: GraphBuilder, x: Value, index: Value, inside: Value | None, write: Write) -> Value:
@@ -363,9 +379,7 @@ def _scatter_loop(
         place = c.select(body, row(mask), place, _scalar_dim(body, flats[0].type.shape[0]))
     old = [body.emit(Gather(0), v, place) for v in carried]
     new = update(body, old, [row(n) for n in news])
-    written = [
-        body.emit(ScatterNd(), v, c.unsqueeze(body, place, [1]), n) for v, n in zip(carried, new, strict=True)
-    ]
+    written = [body.emit(ScatterNd(), v, c.unsqueeze(body, place, [1]), n) for v, n in zip(carried, new, strict=True)]
     after = c.with_scalar(body, "add", step, 1)
     regions = (condition.finish([go_on]), body.finish([after, *written]))
     results = b.emit_all(While(), start, *padded, regions=regions)

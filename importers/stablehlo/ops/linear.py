@@ -71,7 +71,9 @@ def product_of(
     compute, dtype = compute_type(ctx), ctx.result_info().dtype
 
     def multiply(x: Value, y: Value) -> Value:
-        wide = contract(ctx.b, convert_value(ctx, x, compute), convert_value(ctx, y, compute), batch_x, batch_y, over_x, over_y)
+        wide = contract(
+            ctx.b, convert_value(ctx, x, compute), convert_value(ctx, y, compute), batch_x, batch_y, over_x, over_y
+        )
         return wide if compute is dtype else narrow(ctx.b, wide, dtype)
 
     return bilinear(ctx, multiply, ctx.operands[0], ctx.operands[1])
@@ -92,7 +94,10 @@ def contract(
     x = c.transpose(b, x, (*batch_x, *free_x, *over_x))
     y = c.transpose(b, y, (*batch_y, *over_y, *free_y))
     nb, nx, ny = len(batch_x), len(free_x), len(free_y)
-    lead = tuple(d if isinstance(d, int) else e if isinstance(e, int) else d for d, e in zip(x.type.shape[:nb], y.type.shape[:nb], strict=True))
+    lead = tuple(
+        d if isinstance(d, int) else e if isinstance(e, int) else d
+        for d, e in zip(x.type.shape[:nb], y.type.shape[:nb], strict=True)
+    )
     inner = tuple(
         d if isinstance(d, int) else e if isinstance(e, int) else d
         for d, e in zip(x.type.shape[nb + nx :], y.type.shape[nb : y.type.rank - ny], strict=True)

@@ -146,7 +146,9 @@ def _walk(ctx: OpContext, current: list[Operand], inits: Sequence[Operand], axis
     go_on = c.compare(condition, "lt", seen, limit)
     step = body.input(counter.type)
     carried = iter([body.input(v.type) for v in start])
-    place = c.concat(body, [c.reshape(body, step, (1,)) if i == axis else body.dims((0,)) for i in range(len(shape))], 0)
+    place = c.concat(
+        body, [c.reshape(body, step, (1,)) if i == axis else body.dims((0,)) for i in range(len(shape))], 0
+    )
     items = iter([body.emit(DynamicSlice(one), v, place) for v in flat])
     before = [rebuild(o, [next(carried) for _ in parts(o)]) for o in current]
     item = [rebuild(o, [next(items) for _ in parts(o)]) for o in current]
@@ -163,5 +165,3 @@ def map_(ctx: OpContext) -> list[Operand]:
     if not results:
         raise Refused("a map without result")
     return [rebuild(o, [c.expand(ctx.b, v, shape) for v in parts(o)]) for o in results]
-
-

@@ -79,9 +79,7 @@ def broadcast(
     x = c.transpose(b, x, order)
     placed = sorted(axes)
     x = c.reshape(b, x, [x.type.shape[placed.index(i)] if i in placed else 1 for i in range(len(sizes))])
-    wanted = [
-        have if have == 1 else want for have, want in zip(x.type.shape, sizes, strict=True)
-    ]
+    wanted = [have if have == 1 else want for have, want in zip(x.type.shape, sizes, strict=True)]
     uncertain = [
         axis
         for axis, (have, want) in enumerate(zip(x.type.shape, sizes, strict=True))
@@ -104,12 +102,8 @@ def slice_(ctx: OpContext) -> Operand:
     return ctx.part_wise(lambda x: _slice(ctx.b, x, starts, limits, steps), ctx.operands[0])
 
 
-def _slice(
-    b: GraphBuilder, x: Value, starts: Sequence[Dim], limits: Sequence[Dim], steps: Sequence[int]
-) -> Value:
-    sizes = tuple(
-        _length(start, limit, step) for start, limit, step in zip(starts, limits, steps, strict=True)
-    )
+def _slice(b: GraphBuilder, x: Value, starts: Sequence[Dim], limits: Sequence[Dim], steps: Sequence[int]) -> Value:
+    sizes = tuple(_length(start, limit, step) for start, limit, step in zip(starts, limits, steps, strict=True))
     return b.emit(Slice(tuple(starts), sizes, tuple(steps)), x)
 
 
@@ -132,7 +126,9 @@ def real_dynamic_slice(ctx: OpContext) -> Operand:
 @stablehlo_op("stablehlo.dynamic_slice")
 def dynamic_slice(ctx: OpContext) -> Operand:
     sizes = ctx.ints("slice_sizes")
-    starts = start_vector(ctx, ctx.values[1:] if not ctx.has_complex else [ctx.value(i) for i in range(1, len(ctx.operands))])
+    starts = start_vector(
+        ctx, ctx.values[1:] if not ctx.has_complex else [ctx.value(i) for i in range(1, len(ctx.operands))]
+    )
     return ctx.part_wise(lambda x: _dynamic_slice(ctx, x, starts, sizes), ctx.operands[0])
 
 
@@ -219,9 +215,7 @@ def dynamic_pad(ctx: OpContext) -> Operand:
     low, high, interior = (
         ctx.dims(ctx.value(i), f"the {what} padding") for i, what in ((2, "low"), (3, "high"), (4, "interior"))
     )
-    return ctx.part_wise(
-        lambda x, fill: pad_value(ctx.b, x, fill, low, high, interior), *ctx.operands[:2]
-    )
+    return ctx.part_wise(lambda x, fill: pad_value(ctx.b, x, fill, low, high, interior), *ctx.operands[:2])
 
 
 def pad_value(
@@ -253,9 +247,7 @@ def _spread(b: GraphBuilder, x: Value, fill: Value, interior: Sequence[Dim]) -> 
     """`fill` between the elements of each axis."""
     rank = x.type.rank
     if all(isinstance(p, int) for p in interior):
-        amounts = tuple(
-            int(str(p)) if x.type.shape[i] not in (0, 1) else 0 for i, p in enumerate(interior)
-        )
+        amounts = tuple(int(str(p)) if x.type.shape[i] not in (0, 1) else 0 for i, p in enumerate(interior))
         zeros: tuple[Dim, ...] = (0,) * rank
         return b.emit(Pad(zeros, zeros, interior=amounts), x, fill) if any(amounts) else x
     for axis, amount in enumerate(interior):

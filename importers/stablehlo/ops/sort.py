@@ -219,5 +219,3 @@ def top(b: GraphBuilder, x: Value, k: int, index_type: DType) -> tuple[Value, Va
         key = total_order_key(b, key)
     _, places = b.emit_all(TopK(k, axis, True), key)
     return b.emit(GatherElements(axis), x, places), c.cast(b, places, index_type)
-
-

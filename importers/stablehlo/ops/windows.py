@@ -22,6 +22,7 @@ from fornaxc.ir.ops.linear import window_size
 from fornaxc.ir.types import DType
 
 MAX_TAPS = 4096
+IN_ORDER = 64  # elements of a window up to which they are combined in the order that the reference interpreter takes
 _POOLS = {"add": "sum", "max": "max"}
 
 
@@ -44,12 +45,13 @@ def reduce_window(ctx: OpContext) -> list[Operand]:
     low, high = [p[0] for p in pads], [p[1] for p in pads]
     between = [s - 1 for s in spread]
     current = [
-        rebuild(
-            o, [pad_value(ctx.b, x, i, low, high, between) for x, i in zip(parts(o), parts(init), strict=True)]
-        )
+        rebuild(o, [pad_value(ctx.b, x, i, low, high, between) for x, i in zip(parts(o), parts(init), strict=True)])
         for o, init in zip(operands, inits, strict=True)
     ]
     shape = parts(current[0])[0].type.shape
+    sizes = [window_size(shape[i], 0, 0, window[i], strides[i], dilations[i]) for i in range(rank)]
+    if function is None and int(np.prod(window, dtype=np.int64)) <= IN_ORDER:
+        return _one_by_one(ctx, current, inits, window, strides, dilations, sizes)
     for axis in range(rank):
         size = window_size(shape[axis], 0, 0, window[axis], strides[axis], dilations[axis])
         current = _slide(ctx, current, axis, window[axis], strides[axis], dilations[axis], size)
@@ -58,6 +60,28 @@ def reduce_window(ctx: OpContext) -> list[Operand]:
         return current
     start = [rebuild(o, [c.expand(ctx.b, v, shape) for v in parts(o)]) for o in inits]
     return [rebuild(o, [c.expand(ctx.b, v, shape) for v in parts(o)]) for o in region.apply([*start, *current])]
+
+
+def _one_by_one(
+    ctx: OpContext,
+    current: Sequence[Operand],
+    inits: Sequence[Operand],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    sizes: Sequence[Dim],
+) -> list[Operand]:
+    """Combine the elements of each window in row-major order, from the initial values on."""
+    b, region = ctx.b, ctx.region(0)
+    result = [rebuild(o, [c.expand(b, v, sizes) for v in parts(o)]) for o in inits]
+    if any(size == 0 for size in sizes):
+        return result
+    for tap in cartesian(*(range(k) for k in window)):
+        at = [t * d for t, d in zip(tap, dilations, strict=True)]
+        item = [rebuild(o, [_tap(b, v, at, sizes, strides) for v in parts(o)]) for o in current]
+        combined = region.apply([*result, *item])
+        result = [rebuild(o, [c.expand(b, v, sizes) for v in parts(o)]) for o in combined]
+    return result
 
 
 def _slide(
@@ -77,7 +101,11 @@ def _slide(
             break
         length = parts(spans[0])[0].type.shape[axis] - width * dilation
         spans = _combine(
-            b, region.apply([*_part(b, spans, axis, 0, length), *_part(b, spans, axis, width * dilation, length)]), spans, axis, length
+            b,
+            region.apply([*_part(b, spans, axis, 0, length), *_part(b, spans, axis, width * dilation, length)]),
+            spans,
+            axis,
+            length,
         )
         width *= 2
     result: list[Operand] | None = None
@@ -131,9 +159,7 @@ def _pooled(
             fn = "sum" if function == "add" else "prod"
             op = Cumulative(fn, axis, reverse=pads[axis][0] == 0)
             return rebuild(operand, [_widely(ctx.b, op, v) for v, _ in pairs])
-    touched = [
-        axis for axis in range(len(window)) if window[axis] != 1 or strides[axis] != 1 or pads[axis] != (0, 0)
-    ]
+    touched = [axis for axis in range(len(window)) if window[axis] != 1 or strides[axis] != 1 or pads[axis] != (0, 0)]
     taps = int(np.prod([window[a] for a in touched], dtype=np.int64))
     static = all(isinstance(d, int) and d > 0 for v, _ in pairs for d in v.type.shape)
     if function not in _POOLS or not touched or taps > 256 or not static or any(p < 0 for pair in pads for p in pair):
@@ -181,9 +207,7 @@ def select_and_scatter(ctx: OpContext) -> Operand:
     out = parts(source)[0].type.shape
     low, high = [p[0] for p in pads], [p[1] for p in pads]
     zeros = [0] * rank
-    padded = rebuild(
-        operand, [pad_value(b, v, c.scalar(b, 0, v.type.dtype), low, high, zeros) for v in parts(operand)]
-    )
+    padded = rebuild(operand, [pad_value(b, v, c.scalar(b, 0, v.type.dtype), low, high, zeros) for v in parts(operand)])
     real = np.pad(np.ones(shape, np.bool_), [(max(p, 0), max(q, 0)) for p, q in pads])
     real = real[tuple(slice(max(-p, 0), real.shape[i] - max(-q, 0)) for i, (p, q) in enumerate(pads))]
     taps = list(cartesian(*(range(k) for k in window)))
@@ -260,7 +284,13 @@ def _scatter(
 
 
 def _placed(
-    b: GraphBuilder, x: Value, tap: Sequence[int], strides: Sequence[int], shape: Sequence[int], low: Sequence[int], fill: int
+    b: GraphBuilder,
+    x: Value,
+    tap: Sequence[int],
+    strides: Sequence[int],
+    shape: Sequence[int],
+    low: Sequence[int],
+    fill: int,
 ) -> Value:
     """Elements of a result of windows at the operand's places that one tap sees."""
     starts = [t - p for t, p in zip(tap, low, strict=True)]
