@@ -22,8 +22,8 @@ def _reduce(c: ExportContext, op: Reduce, x: Tensor) -> Tensor:
     axes = c.literal(np.array(op.axes, np.int64))
     if op.fn == "mean":
         return _mean(c, op, x, axes)
-    if op.fn == "prod" and x.dtype.is_integer:
-        return _integer_product(c, op, x)
+    if op.fn in ("sum", "prod") and x.dtype.is_integer:
+        return _wrapping(c, op, x)
     if op.fn in ("sum", "prod"):
         return c.emit(_NAMES[op.fn], x, axes, keepdims=1)
     spoiled = c.emit("IsNaN", x) if x.dtype.is_float else None
@@ -37,15 +37,16 @@ def _reduce(c: ExportContext, op: Reduce, x: Tensor) -> Tensor:
     return c.select(c.emit("Greater", count, c.scalar(0, DType.I64)), c.scalar(np.nan, x.dtype), result)
 
 
-def _integer_product(c: ExportContext, op: Reduce, x: Tensor) -> Tensor:
-    """The last of the running products of each axis, after one more factor 1: onnxruntime's ReduceProd does not wrap."""
+def _wrapping(c: ExportContext, op: Reduce, x: Tensor) -> Tensor:
+    """The last of the running sums or products of each axis, after one more neutral element: onnxruntime's reductions saturate."""
     rank = input_type(c).rank
     end = c.literal(np.array([np.iinfo(np.int64).max]))
+    name, neutral = ("CumSum", 0) if op.fn == "sum" else ("CumProd", 1)
     for axis in op.axes:
         pads = [0] * (2 * rank)
         pads[rank + axis] = 1
-        x = c.emit("Pad", x, c.shape(pads), c.scalar(1, x.dtype), mode="constant")
-        x = c.slice(c.emit("CumProd", x, c.scalar(axis, DType.I64)), c.size(-1), end, [axis])
+        x = c.emit("Pad", x, c.shape(pads), c.scalar(neutral, x.dtype), mode="constant")
+        x = c.slice(c.emit(name, x, c.scalar(axis, DType.I64)), c.size(-1), end, [axis])
     return x
 
 

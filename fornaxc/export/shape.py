@@ -76,7 +76,7 @@ def _rebind(c: ExportContext, op: Rebind, x: Tensor) -> Tensor:
 
 @export(Transpose)
 def _transpose(c: ExportContext, op: Transpose, x: Tensor) -> Tensor:
-    return c.emit("Transpose", x, perm=list(op.perm))
+    return c.emit("Transpose", x, perm=list(op.perm)) if op.perm else c.emit("Identity", x)
 
 
 @export(Concat)
