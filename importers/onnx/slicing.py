@@ -26,16 +26,20 @@ def cut(b: GraphBuilder, n: Dim, start: Dim, end: Dim, step: int) -> Cut | None:
     May record conditions on the input sizes. None where the sizes alone do not tell which elements those are.
     """
     if isinstance(n, int) and isinstance(start, int) and isinstance(end, int):
-        indices = range(*slice(*_python_bounds(n, start, end, step)).indices(n)) if n else range(0)
+        indices = _indices(n, start, end, step)
         return Cut(indices.start if len(indices) else 0, len(indices), step)
     if step < 0:
         return _reversed(n, start, end, step)
     return _forward(b, n, start, end, step)
 
 
-def _python_bounds(n: int, start: int, end: int, step: int) -> tuple[int, int | None, int]:
-    """A bound below -n is before the first element, which Python's slices also do."""
-    return start, end if step > 0 or end >= -n else None, step
+def _indices(n: int, start: int, end: int, step: int) -> range:
+    """Unlike in Python, a start before the first element is the first element also where the step is negative."""
+    first = max(start + n if start < 0 else start, 0)
+    last = end + n if end < 0 else end
+    if step > 0:
+        return range(min(first, n), min(max(last, 0), n), step)
+    return range(min(first, n - 1), min(max(last, -1), n - 1), step)
 
 
 def _reversed(n: Dim, start: Dim, end: Dim, step: int) -> Cut | None:
