@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.dims import DimExpr
@@ -17,22 +17,51 @@ SMALL_BYTES = 1 << 20  # and any tensor up to this size may be packed
 def prepack(graph: Graph) -> Graph:
     """`graph` with every value that only constants determine turned into a constant that is evaluated on demand.
 
-    Values that would be much larger than what they are made of stay in the program.
+    A value that would be much larger than the constants it is made of stays in the program, its operands do not.
     """
-    constants = dict(graph.constants)
-    derived: dict[Value, Constant] = {}
-    kept: list[Node] = []
-    for node in graph.nodes:
-        operands = [constants.get(v) or derived.get(v) for v in node.inputs]
-        if all(o is not None for o in operands) and _packable(node):
-            sources = tuple(o for o in operands if o is not None)
-            for index, value in enumerate(node.outputs):
-                derived[value] = _derived(node, index, value, sources)
+    derived = _derivable(graph)
+    kept: set[Node] = {n for n in graph.nodes if not any(v in derived for v in n.outputs)}
+    needed = [v for n in kept for v in (*n.inputs, *_captured(n))] + list(graph.outputs)
+    packed: dict[Value, Constant] = {}
+    seen: set[Value] = set()
+    while needed:
+        value = needed.pop()
+        if value in seen or value not in derived:
+            continue
+        seen.add(value)
+        found = derived[value]
+        if found.too_large:
+            kept.add(found.node)
+            needed += found.node.inputs
         else:
-            kept.append(node)
-    used = {v for node in kept for v in (*node.inputs, *_captured(node))} | set(graph.outputs)
-    constants.update((v, c) for v, c in derived.items() if v in used)
-    return drop_dead(replace(graph, nodes=tuple(kept), constants=constants))
+            packed[value] = found.constant
+    nodes = tuple(n for n in graph.nodes if n in kept)
+    order = {v: c.constant for v, c in derived.items() if v in packed}  # the order of the program
+    return drop_dead(replace(graph, nodes=nodes, constants={**graph.constants, **order}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """A value that constants determine: how to compute it, and from which constants of the graph in the end."""
+
+    constant: Constant
+    node: Node
+    sources: frozenset[Value]
+    too_large: bool
+
+
+def _derivable(graph: Graph) -> dict[Value, _Derived]:
+    found: dict[Value, _Derived] = {}
+    for node in graph.nodes:
+        if not _packable(node) or not all(v in found or v in graph.constants for v in node.inputs):
+            continue
+        operands = tuple(found[v].constant if v in found else graph.constants[v] for v in node.inputs)
+        sources = frozenset(s for v in node.inputs for s in (found[v].sources if v in found else (v,)))
+        limit = max(SMALL_BYTES, GROWTH * sum(_bytes(s) for s in sources))
+        for index, value in enumerate(node.outputs):
+            constant = _derived(node, index, value, operands)
+            found[value] = _Derived(constant, node, sources, _bytes(value) > limit)
+    return found
 
 
 def _captured(node: Node) -> tuple[Value, ...]:
@@ -42,10 +71,7 @@ def _captured(node: Node) -> tuple[Value, ...]:
 def _packable(node: Node) -> bool:
     if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
         return False
-    if any(isinstance(d, DimExpr) for value in node.op.attributes().values() for d in _flat(value)):
-        return False
-    made_of = sum(_bytes(v) for v in node.inputs)
-    return all(_bytes(v) <= max(SMALL_BYTES, GROWTH * made_of) for v in node.outputs)
+    return not any(isinstance(d, DimExpr) for value in node.op.attributes().values() for d in _flat(value))
 
 
 def _flat(value: object) -> tuple[object, ...]:
