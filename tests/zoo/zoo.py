@@ -97,9 +97,11 @@ def _light(name: str) -> bytes:
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], role: tuple[str, int] | None) -> np.ndarray:
-    if role == ("BatchNormalization", 4) or role == ("BatchNormalization", 1):  # variance and scale
+    if role in {("BatchNormalization", 1), ("BatchNormalization", 4)}:  # scale and variance
         return rng.uniform(0.5, 1.5, shape).astype(np.float32)
-    spread = (2 / max(1, int(np.prod(shape[1:])))) ** 0.5 if len(shape) > 1 else 0.1
+    spread = (1 / max(1, int(np.prod(shape[1:])))) ** 0.5 if len(shape) > 1 else 0.1
+    if role is not None and role[0] == "Gemm":
+        spread *= 0.1  # the logits must not saturate the softmax
     return (rng.standard_normal(shape) * spread).astype(np.float32)
 
 
