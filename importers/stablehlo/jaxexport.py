@@ -82,7 +82,7 @@ def read_jax_export(data: bytes) -> JaxExport:
 
 def _dims(abstract: _Table) -> tuple[str, ...]:
     """The dims of an abstract value, in jax's syntax."""
-    return tuple(_blob(abstract.data, at).decode("utf-8", "replace") for at in abstract.vector(2))
+    return tuple(_blob(abstract.data, at).decode("utf-8", "replace") for at in abstract.vector(1))
 
 
 def _scalar(data: bytes, kind: str, at: int) -> int:

@@ -243,7 +243,7 @@ def compare(ctx: OpContext) -> Value:
     result = a.compare(ctx.b, direction, x, y, total=ctx.word("compare_type") == "TOTALORDER")
     left, right = ctx.known(x), ctx.known(y)
     if ctx.known(result) is None and left is not None and right is not None and left.size == right.size == 1:
-        ctx.importer.program.predicates[result] = (direction, left.reshape(-1)[0], right.reshape(-1)[0])
+        ctx.importer.program.predicates[result] = (direction, left.reshape(-1).tolist()[0], right.reshape(-1).tolist()[0])
     return result
 
 
