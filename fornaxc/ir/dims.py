@@ -223,24 +223,43 @@ def _atom_nonnegative(atom: Atom) -> bool:
     return any(both) if atom.fn == "max" else all(both)
 
 
+def _only_call(dim: Dim) -> Call | None:
+    """The call, where `dim` is exactly one."""
+    if isinstance(dim, DimExpr) and len(dim.terms) == 1 and dim.terms[0][1] == 1:
+        atoms = dim.terms[0][0]
+        if len(atoms) == 1 and isinstance(atoms[0], Call):
+            return atoms[0]
+    return None
+
+
+def at_most(left: Dim, right: Dim) -> bool:
+    """True where `left` <= `right` follows from every symbol being >= 0 (False where that is not known)."""
+    if is_nonnegative(right - left):
+        return True
+    low, high = _only_call(left), _only_call(right)
+    if low is not None and low.fn == "min" and (at_most(low.left, right) or at_most(low.right, right)):
+        return True
+    if high is not None and high.fn == "max" and (at_most(left, high.left) or at_most(left, high.right)):
+        return True
+    if low is not None and low.fn == "floordiv" and isinstance(low.right, int) and low.right > 0:
+        return is_nonnegative(low.left) and at_most(low.left, right)
+    return False
+
+
 def dim_min(left: Dim, right: Dim) -> Dim:
     """The smaller of two dims."""
-    if isinstance(left, int) and isinstance(right, int):
-        return min(left, right)
-    if is_nonnegative(right - left):
+    if at_most(left, right):
         return left
-    if is_nonnegative(left - right):
+    if at_most(right, left):
         return right
     return _atom(Call("min", *sorted((left, right), key=str)))
 
 
 def dim_max(left: Dim, right: Dim) -> Dim:
     """The larger of two dims."""
-    if isinstance(left, int) and isinstance(right, int):
-        return max(left, right)
-    if is_nonnegative(left - right):
+    if at_most(right, left):
         return left
-    if is_nonnegative(right - left):
+    if at_most(left, right):
         return right
     return _atom(Call("max", *sorted((left, right), key=str)))
 

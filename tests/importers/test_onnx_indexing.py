@@ -9,6 +9,8 @@ import pytest
 from text_models import graph_of, outputs_of, result_of
 
 from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.ir.binding import ShapeMismatch
+from fornaxc.ir.interpreter import run
 
 F = np.float32
 
@@ -221,3 +223,18 @@ def test_depth_columns_and_rows() -> None:
     text = '(float[1, 8, 1, 1] x) => (float[1, 2, 2, 2] y) { y = DepthToSpace<blocksize=2, mode="M">(x) }'
     assert result_of(text.replace("M", "DCR"), x, opset=13)[0].tolist() == [[[0, 2], [4, 6]], [[1, 3], [5, 7]]]
     assert result_of(text.replace("M", "CRD"), x, opset=13)[0].tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+
+
+def test_a_count_of_the_largest_that_is_an_input() -> None:
+    text = "(float[2, 4] x, int64[1] k) => (float[a, b] v, int64[c, d] i) { v, i = TopK<axis=0>(x, k) }"
+    x = np.array([[1, 5, 2, 2], [4, 0, 2, 3]], F)
+    values, index = outputs_of(text, x, np.array([1]))
+    assert (values.tolist(), index.tolist()) == ([[4, 5, 2, 3]], [[1, 0, 0, 1]])
+
+
+def test_equal_parts_of_a_symbolic_axis_are_checked_before_a_run() -> None:
+    graph = graph_of("(float[n] x) => (float[a] y, float[b] z) { y, z = Split(x) }", 13)
+    assert graph.outputs[0].type == graph.outputs[1].type
+    assert [a.tolist() for a in run(graph, [np.arange(4, dtype=F)])] == [[0, 1], [2, 3]]
+    with pytest.raises(ShapeMismatch):
+        run(graph, [np.arange(5, dtype=F)])

@@ -63,3 +63,18 @@ def test_errors() -> None:
 def test_product() -> None:
     assert product([]) == 1
     assert product([n, 2, 3]) == 6 * n
+
+
+def test_bounds_that_one_side_implies_disappear() -> None:
+    assert dim_min(n // 2, n) == n // 2
+    assert dim_min(dim_min(5, n), n) == dim_min(n, 5)
+    assert dim_max(dim_min(n, m), n) == n
+    assert dim_max(dim_max(n, m), m) == dim_max(n, m)
+    assert dim_min(dim_max(n, m), m) == m
+    assert dim_min(n, m) not in (n, m)
+
+
+def test_quotients_lose_common_factors() -> None:
+    assert (n * m * 6) // (m * 4) == (n * 3) // 2
+    assert (n * n) // (n * m) == n // m
+    assert (n * 2 + 4) // (m * 2) == (n + 2) // m

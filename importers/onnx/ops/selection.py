@@ -12,7 +12,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, is_nonnegative
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Cumulative, Gather, NonZero, ScatterElements, TopK
+from fornaxc.ir.ops import Cumulative, Gather, NonZero, ScatterElements, StridedSlice, TopK
 from fornaxc.ir.types import DType
 
 
@@ -63,14 +63,32 @@ def top_k_attribute(ctx: NodeContext) -> tuple[Value, ...]:
 
 @onnx_op("TopK", 10)
 def top_k_input(ctx: NodeContext) -> tuple[Value, ...]:
-    return _top_k(ctx, ctx.dims(1, "k")[0], largest=True)
+    return _top_k_input(ctx, largest=True)
+
+
+def _top_k_input(ctx: NodeContext, largest: bool) -> tuple[Value, ...]:
+    """Where only the run time knows k, all elements are sorted and the first k taken."""
+    known = ctx.dims_or_none(1)
+    if known is not None:
+        ctx.require(len(known) == 1, f"{len(known)} numbers for k")
+        return _top_k(ctx, known[0], largest)
+    b, rank = ctx.b, ctx.input(0).type.rank
+    axis = ctx.axis(ctx.int("axis", -1), rank)
+    whole = _top_k(ctx, ctx.input(0).type.shape[axis], largest)
+    far = np.full(1, np.iinfo(np.int64).max)
+    k = c.cast(b, c.reshape(b, ctx.input(1), (1,)), DType.I64)
+    ends = c.concat(b, [k if i == axis else b.literal(far) for i in range(rank)], 0)
+    zeros, ones = b.dims((0,) * rank), b.dims((1,) * rank)
+    count = b.fresh_dim()
+    sizes = tuple(count if i == axis else d for i, d in enumerate(whole[0].type.shape))
+    return tuple(b.emit(StridedSlice(sizes), v, zeros, ends, ones) for v in whole)
 
 
 @onnx_op("TopK", 11, 24)
 def top_k(ctx: NodeContext) -> tuple[Value, ...]:
     """Sorted also where `sorted` is 0, which asks for any order."""
     ctx.ignore("sorted")
-    return _top_k(ctx, ctx.dims(1, "k")[0], largest=bool(ctx.int("largest", 1)))
+    return _top_k_input(ctx, largest=bool(ctx.int("largest", 1)))
 
 
 def _cumulative(fn: str) -> Callable[[NodeContext], Value]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
+from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.ops.shape import checkable, constant_axes
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.slicing import cut
@@ -117,10 +117,13 @@ def _split(ctx: NodeContext, sizes: Sequence[Dim] | None, count: int | None) -> 
         whole = ceildiv(n, parts) if count else n // parts
         last = n - whole * (parts - 1)
         if not is_nonnegative(last) or (not count and last != whole):
-            relation = (last, ">=", 0) if count else (last, "==", whole)
-            if isinstance(n, int):
-                raise Invalid(f"an axis of size {n} in {parts} parts")
-            b.require(*relation, f"an axis of size {n} is split in {parts} parts")
+            ctx.require(not isinstance(n, int), f"an axis of size {n} in {parts} parts")
+            ctx.refuse_unless(checkable(b, n), f"whether {n} splits in {parts} parts depends on the data")
+            if count:
+                b.require(last, ">=", 0, f"an axis of size {n} is split in {parts} parts")
+            else:
+                b.require(last, "==", whole, f"an axis of size {n} is split in {parts} equal parts")
+                return [c.slice_axis(b, x, axis, whole * place, whole) for place in range(parts)]
         sizes = (*(whole,) * (parts - 1), last)
     ctx.require(len(sizes) == ctx.output_count, f"{len(sizes)} sizes for {ctx.output_count} outputs")
     total: Dim = sum(sizes, start=0)
