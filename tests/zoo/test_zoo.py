@@ -1,0 +1,57 @@
+"""Real models: proven on the CPU, and compiled for GPUs. Minutes each: `make test-zoo`.
+
+The models of `zoo.toml` are downloaded. Further .onnx files are taken from the folder that FORNAXC_MODELS_DIR names; those with a `NAME.io.npz`
+beside them (arrays `in::INPUT` and `out::OUTPUT`) are also compared with the outputs recorded there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zoo
+
+import fornaxc
+
+GPUS = ("amd:gfx942", "nvidia:sm_90")
+_MORE = os.environ.get("FORNAXC_MODELS_DIR", "")
+LOCAL = {p.stem: p for p in sorted(Path(_MORE).glob("*.onnx"))} if _MORE else {}
+
+pytestmark = pytest.mark.zoo
+
+
+def model(name: str) -> Path:
+    if name in LOCAL:
+        return LOCAL[name]
+    try:
+        return zoo.fetch(name)
+    except zoo.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("name", [*zoo.ENTRIES, *LOCAL])
+def test_agrees_with_onnxruntime_on_the_cpu(name: str) -> None:
+    report = fornaxc.verify(model(name))
+    assert report.verdict == "pass", [row.to_json() for row in report.rows]
+    assert report.executed_on == "cpu"
+
+
+@pytest.mark.parametrize("target", GPUS)
+@pytest.mark.parametrize("name", [*zoo.ENTRIES, *LOCAL])
+def test_compiles_for_a_gpu(name: str, target: str) -> None:
+    result = fornaxc.compile(model(name), target=target)
+    assert result.artifact is not None
+    assert result.manifest["target"]["label"] == target
+    assert result.manifest["host_nodes"] == []
+
+
+@pytest.mark.parametrize("name", [n for n, p in LOCAL.items() if p.with_suffix(".io.npz").exists()])
+def test_agrees_with_recorded_outputs(name: str, tmp_path: Path) -> None:
+    recorded = np.load(LOCAL[name].with_suffix(".io.npz"))
+    for prefix, file in (("in::", "in.npz"), ("out::", "out.npz")):
+        arrays = {k.removeprefix(prefix): recorded[k] for k in recorded.files if k.startswith(prefix)}
+        np.savez(tmp_path / file, **arrays)
+    report = fornaxc.verify(LOCAL[name], inputs=tmp_path / "in.npz", expected=tmp_path / "out.npz")
+    assert report.verdict == "pass", [row.to_json() for row in report.rows]
