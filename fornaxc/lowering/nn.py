@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 from max.dtype import DType
-from max.graph import TensorValue, ops
+from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
 from fornaxc.ir.ops import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
@@ -141,6 +142,16 @@ def _reversal(c: LoweringContext, lengths: T | None) -> T:
     return reshape(c, ops.broadcast_to(places, c.shape([time, batch])), [time * batch])
 
 
+def _times_transposed(c: LoweringContext, a: T, b: T) -> T:
+    """a [M, K] times the transpose of b [N, K]."""
+    if c.kind == "gpu" or a.dtype != DType.float32:
+        return ops.matmul(a, ops.transpose(b, 0, 1))
+    rows, columns = a.shape[0], b.shape[0]
+    operands = [ops.unsqueeze(a, 0), ops.unsqueeze(b, 0), c.literal(np.array([1], np.int64))]
+    (found,) = c.custom("fx_bmm", operands, [TensorType(a.dtype, [1, rows, columns], c.device)])
+    return ops.reshape(found, [rows, columns])
+
+
 def _bounded(c: LoweringContext, x: T, clip: float) -> T:
     if not clip:
         return x
@@ -158,11 +169,11 @@ def _lstm(c: LoweringContext, op: Lstm, x: T, r: T, h: T, cell: T, *rest: T) -> 
     narrow = x.dtype
     x, r, h, cell = (widened(v) for v in (x, r, h, cell))
     f, g, out = op.activations
-    captured = [ops.transpose(r, 0, 1), *([widened(rest[-1])] if op.peephole else [])]
+    captured = [r, *([widened(rest[-1])] if op.peephole else [])]
 
     def step(row: T, state: Sequence[T], weights: T, *peepholes: T) -> list[T]:
         hidden, memory = state
-        sums = row + ops.matmul(hidden, weights)
+        sums = row + _times_transposed(c, hidden, weights)
         i, o, fg, n = (_cut(sums, k, 4) for k in range(4))
         pi, po, pf = (ops.unsqueeze(_cut(peepholes[0], k, 3), 0) for k in range(3)) if peepholes else (None, None, None)
 
@@ -183,20 +194,19 @@ def _gru(c: LoweringContext, op: Gru, x: T, r: T, b: T, h: T, *rest: T) -> Seque
     narrow = x.dtype
     x, r, b, h = (widened(v) for v in (x, r, b, h))
     f, g = op.activations
-    weights = ops.transpose(r, 0, 1)
-    size = int(weights.shape[1]) // 3
-    captured = [weights[:, : 2 * size], weights[:, 2 * size :], ops.unsqueeze(b, 0)]
+    size = int(r.shape[0]) // 3
+    captured = [r[: 2 * size], r[2 * size :], ops.unsqueeze(b, 0)]
 
     def step(row: T, state: Sequence[T], gates_w: T, new_w: T, bias: T) -> list[T]:
         (old,) = state
-        gates = row[:, : 2 * size] + ops.matmul(old, gates_w) + bias[:, : 2 * size]
+        gates = row[:, : 2 * size] + _times_transposed(c, old, gates_w) + bias[:, : 2 * size]
         gates = activate(c, f, _bounded(c, gates, op.clip))
         z, reset = _cut(gates, 0, 2), _cut(gates, 1, 2)
         last = bias[:, 2 * size :]
         if op.linear_before_reset:
-            carried = reset * (ops.matmul(old, new_w) + last)
+            carried = reset * (_times_transposed(c, old, new_w) + last)
         else:
-            carried = ops.matmul(reset * old, new_w) + last
+            carried = _times_transposed(c, reset * old, new_w) + last
         new = activate(c, g, _bounded(c, row[:, 2 * size :] + carried, op.clip))
         return [(c.scalar(1.0, z.dtype) - z) * new + z * old]
 
@@ -210,7 +220,7 @@ def _rnn(c: LoweringContext, op: Rnn, x: T, r: T, h: T, *rest: T) -> Sequence[T]
     x, r, h = (widened(v) for v in (x, r, h))
 
     def step(row: T, state: Sequence[T], weights: T) -> list[T]:
-        return [activate(c, op.activation, _bounded(c, row + ops.matmul(state[0], weights), op.clip))]
+        return [activate(c, op.activation, _bounded(c, row + _times_transposed(c, state[0], weights), op.clip))]
 
-    found = _recurrence(c, x, [h], rest[0] if op.lengths else None, op.reverse, [ops.transpose(r, 0, 1)], step)
+    found = _recurrence(c, x, [h], rest[0] if op.lengths else None, op.reverse, [r], step)
     return [ops.cast(v, narrow) for v in found]
