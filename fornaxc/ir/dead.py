@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """`graph` without what its outputs do not depend on. No operation has a side effect."""
+    """`graph` without what its outputs do not depend on. No operation has a side effect.
+
+    A node whose result gives a size its name is kept where anything that is kept uses the name.
+    """
+    binders = _binders(graph)
     live: set[Value] = set(graph.outputs)
+    sizes = _sizes_of(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if live.isdisjoint(node.outputs):
+        if live.isdisjoint(node.outputs) and sizes.isdisjoint(binders.get(node.outputs[0], ())):
             continue
         kept.append(node)
         live.update(node.inputs)
+        if binders:
+            sizes |= _named_sizes(node)
         for region in node.regions:
             live.update(region.captures())
     constants = {v: c for v, c in graph.constants.items() if v in live}
     return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
+
+
+def _binders(graph: Graph) -> dict[Value, set[str]]:
+    """For the first result of each node, the sizes that the node's results name first."""
+    known = _sizes_of(graph.inputs)
+    found: dict[Value, set[str]] = {}
+    for node in graph.nodes:
+        named = (single_symbol(d) for v in node.outputs for d in v.type.shape if not isinstance(d, int))
+        new = {name for name in named if name is not None and name not in known}
+        if new:
+            found[node.outputs[0]] = new
+            known |= new
+    return found
+
+
+def _sizes_of(values: tuple[Value, ...]) -> set[str]:
+    return {name for v in values for d in v.type.shape for name in symbols(d)}
+
+
+def _named_sizes(node: Node) -> set[str]:
+    """The sizes that a node, its types and its regions mention."""
+    names = _sizes_of((*node.inputs, *node.outputs))
+    for field in fields(node.op):
+        value = getattr(node.op, field.name)
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, DimExpr):
+                names |= symbols(entry)
+    for region in node.regions:
+        for inner in region.nodes:
+            names |= _named_sizes(inner)
+    return names

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fornaxc.importers.stablehlo.sizes import bind_sizes
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo, Token, UnknownType, tensor_info
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim
@@ -155,7 +156,10 @@ class OpContext:
         found = self.known(value)
         if found is not None:
             return tuple(found.reshape(-1).tolist())
-        raise Refused(f"{what} depends on data")
+        if not value.type.is_static or value.type.rank > 2:
+            raise Refused(f"{what} is a tensor of type {value.type}")
+        bind_sizes(self.b, value)
+        return self.dims(value, what)
 
     def region(self, index: Int) -> Region:
         """A region of the operation, applied to IR values."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from fornaxc.importers.stablehlo.reader import StablehloModule
+from fornaxc.importers.stablehlo.sizes import bind_sizes
 from fornaxc.importers.stablehlo.types import Operand
-from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, parse_dim, symbol
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import DynamicRange
 
 # the operand that holds sizes, or amounts that decide sizes
 _SIZE_OPERANDS = {
@@ -114,17 +111,3 @@ def _is_small(value: Any) -> bool:
     from jaxlib.mlir import ir
 
     return isinstance(value.type, ir.RankedTensorType) and value.type.rank <= 2
-
-
-def bind_sizes(b: GraphBuilder, value: Value) -> None:
-    """Give the entries of a small integer tensor names: a range up to each has that size."""
-    count = int(str(value.type.elements))
-    flat = c.reshape(b, value, (count,))
-    names = np.empty(count, object)
-    for i in range(count):
-        size = b.fresh_dim()
-        limit = c.reshape(b, c.slice_axis(b, flat, 0, i, 1), ())
-        dtype = value.type.dtype
-        b.emit(DynamicRange(size), c.scalar(b, 0, dtype), limit, c.scalar(b, 1, dtype))
-        names[i] = size
-    b.learn(value, names.reshape(tuple(int(str(d)) for d in value.type.shape)))

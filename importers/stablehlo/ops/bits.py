@@ -13,9 +13,11 @@ from fornaxc.ir.ops import Binary, Bitcast
 from fornaxc.ir.types import DType
 
 
-@stablehlo_op("stablehlo.bitcast_convert")
+@stablehlo_op("stablehlo.bitcast_convert", elementwise=True)
 def bitcast_convert(ctx: OpContext) -> Operand:
     operand, info = ctx.operands[0], ctx.result_info()
+    if ctx.lifted and (info.complex or not isinstance(operand, Value) or operand.type.dtype.bits != info.dtype.bits):
+        raise Refused("a bitcast between widths in the body of a reduction, a scatter or a sort")
     b = ctx.b
     if isinstance(operand, Complex):
         if info.complex:

@@ -6,6 +6,7 @@ from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops import arithmetic as a
 from fornaxc.importers.stablehlo.ops import complex_numbers as z
 from fornaxc.importers.stablehlo.registry import stablehlo_op
+from fornaxc.importers.stablehlo.sizes import floor_division
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo
 from fornaxc.ir import compose as c
 from fornaxc.ir.graph import Value
@@ -243,14 +244,38 @@ def compare(ctx: OpContext) -> Value:
     result = a.compare(ctx.b, direction, x, y, total=ctx.word("compare_type") == "TOTALORDER")
     left, right = ctx.known(x), ctx.known(y)
     if ctx.known(result) is None and left is not None and right is not None and left.size == right.size == 1:
-        ctx.importer.program.predicates[result] = (direction, left.reshape(-1).tolist()[0], right.reshape(-1).tolist()[0])
+        ctx.importer.program.predicates[result] = (
+            direction,
+            left.reshape(-1).tolist()[0],
+            right.reshape(-1).tolist()[0],
+        )
     return result
 
 
 @stablehlo_op("stablehlo.select", elementwise=True)
 def select(ctx: OpContext) -> Operand:
     predicate = ctx.value(0)
+    size = _size_quotient(ctx)
+    if size is not None:
+        return size
     return ctx.part_wise(lambda x, y: ctx.b.emit(Select(), *ctx.align(predicate, x, y)), *ctx.operands[1:])
+
+
+def _size_quotient(ctx: OpContext) -> Value | None:
+    """A floor division of sizes, kept as an expression of them."""
+    x = ctx.operands[2]
+    if ctx.lifted or not isinstance(x, Value) or x.type.rank or not x.type.dtype.is_integer:
+        return None
+    sides = floor_division(ctx.op)
+    if sides is None:
+        return None
+    dims = [ctx.known(v) for v in map(ctx.importer.lookup, sides) if isinstance(v, Value)]
+    if len(dims) != 2 or dims[0] is None or dims[1] is None:
+        return None
+    top, bottom = (d.reshape(-1).tolist()[0] for d in dims)
+    if bottom == 0:
+        return None
+    return c.cast(ctx.b, c.reshape(ctx.b, ctx.b.dims((top // bottom,)), ()), x.type.dtype)
 
 
 @stablehlo_op("stablehlo.clamp", elementwise=True)

@@ -46,7 +46,7 @@ def is_identity(ctx: OpContext, function: str, init: Value) -> bool:
 @stablehlo_op("stablehlo.reduce")
 def reduce(ctx: OpContext) -> list[Operand]:
     count = len(ctx.operands) // 2
-    operands, inits = ctx.operands[:count], ctx.operands[count:]
+    operands, inits = same_shape(ctx, ctx.operands[:count]), ctx.operands[count:]
     axes = sorted(ctx.ints("dimensions"))
     region = ctx.region(0)
     function = region.function if count == 1 else None
@@ -64,6 +64,15 @@ def reduce(ctx: OpContext) -> list[Operand]:
             return [Complex(sums[0], sums[1])]
     results = fold(ctx, operands, inits, axes, lambda x, y: region.apply([*x, *y]))
     return [rebuild(o, [c.squeeze(ctx.b, v, axes) for v in parts(o)]) for o in results]
+
+
+def same_shape(ctx: OpContext, operands: Sequence[Operand]) -> list[Operand]:
+    """Operands whose shapes are equal by the specification, under one shape."""
+    values = [v for o in operands for v in parts(o)]
+    if len({v.type.shape for v in values}) == 1:
+        return list(operands)
+    aligned = iter(ctx.align(*values))
+    return [rebuild(o, [next(aligned) for _ in parts(o)]) for o in operands]
 
 
 def _known(ctx: OpContext, function: str, x: Value, init: Value, axes: Sequence[int]) -> Value | None:

@@ -97,12 +97,14 @@ def _widened(ctx: OpContext, x: Operand) -> Matrix:
 
 @stablehlo_op("stablehlo.triangular_solve")
 def triangular_solve(ctx: OpContext) -> Operand:
-    operand = _matrix(ctx.operands[1])
+    a, operand = _widened(ctx, ctx.operands[0]), _matrix(ctx.operands[1])
     dtype = parts(operand)[0].type.dtype
+    x = _widened(ctx, operand)
+    lead = tuple(d if isinstance(d, int) else e for d, e in zip(shape_of(a)[:-2], shape_of(x)[:-2], strict=True))
     result = solve_triangular(
         ctx.b,
-        _widened(ctx, ctx.operands[0]),
-        _widened(ctx, operand),
+        each(a, lambda v: c.rebind(ctx.b, v, (*lead, *v.type.shape[-2:]))),
+        each(x, lambda v: c.rebind(ctx.b, v, (*lead, *v.type.shape[-2:]))),
         left=ctx.flag("left_side"),
         lower=ctx.flag("lower"),
         unit=ctx.flag("unit_diagonal"),

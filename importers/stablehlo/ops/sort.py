@@ -7,6 +7,7 @@ from typing import Any
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops.arithmetic import total_order_key, wide_type
+from fornaxc.importers.stablehlo.ops.reduction import same_shape
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Operand, parts, rebuild
 from fornaxc.ir import compose as c
@@ -31,6 +32,7 @@ class Key:
 def sort(ctx: OpContext) -> list[Operand]:
     """Always stable."""
     b = ctx.b
+    ctx.operands = same_shape(ctx, ctx.operands)
     first = parts(ctx.operands[0])[0]
     rank = first.type.rank
     axis = ctx.int("dimension", -1)

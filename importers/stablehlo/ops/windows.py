@@ -9,7 +9,7 @@ import numpy as np
 
 from fornaxc.importers.stablehlo.context import OpContext
 from fornaxc.importers.stablehlo.ops.arithmetic import narrow, wide_type
-from fornaxc.importers.stablehlo.ops.reduction import is_identity
+from fornaxc.importers.stablehlo.ops.reduction import is_identity, same_shape
 from fornaxc.importers.stablehlo.ops.shape import pad_value
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, parts, rebuild
@@ -29,7 +29,7 @@ _POOLS = {"add": "sum", "max": "max"}
 @stablehlo_op("stablehlo.reduce_window")
 def reduce_window(ctx: OpContext) -> list[Operand]:
     count = len(ctx.operands) // 2
-    operands, inits = ctx.operands[:count], ctx.operands[count:]
+    operands, inits = same_shape(ctx, ctx.operands[:count]), ctx.operands[count:]
     rank = parts(operands[0])[0].type.rank
     ones = (1,) * rank
     window = ctx.ints("window_dimensions")
