@@ -135,7 +135,7 @@ def _conv_by_taps(c: LoweringContext, op: Conv, x: T, w: T) -> T:
 
 
 @lower(Pool)
-def _pool(c: LoweringContext, op: Pool, x: T) -> T:
+def stock_pool(c: LoweringContext, op: Pool, x: T) -> T:
     """The window's positions one by one, as slices: right for every rank, type and NaN."""
     assert c.node is not None
     source, result = c.node.inputs[0].type.shape, c.node.outputs[0].type.shape

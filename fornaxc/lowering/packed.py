@@ -7,12 +7,13 @@ from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
-from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, Transpose
+from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, PackedRecurrence, Pool, Transpose
 from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
 from fornaxc.ir.types import DType
+from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
-from fornaxc.lowering.linear import stock_conv, stock_matmul
+from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -103,3 +104,36 @@ def _swaps_last(perm: tuple[int, ...]) -> bool:
     """Whether a transpose swaps the last two axes and leaves the others."""
     rank = len(perm)
     return perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+@lower(Pool, on="cpu")
+def _pool(c: LoweringContext, op: Pool, x: TensorValue) -> TensorValue:
+    """Two-dimensional f32 pools of channels-last data through one kernel; others as on any device."""
+    assert c.node is not None
+    if not op.channels_last or x.rank != 4 or len(op.window) != 2 or c.node.inputs[0].type.dtype is not DType.F32:
+        return stock_pool(c, op, x)
+    geometry = [*op.window, *op.strides, *op.low, *op.dilations, int(op.fn == "sum")]
+    return c.custom("fx_pool2d", [x, c.literal(np.array(geometry, np.int64))], [c.out_type()])[0]
+
+
+@lower(PackedRecurrence, on="cpu")
+def _recurrence(
+    c: LoweringContext, op: PackedRecurrence, x: TensorValue, r: TensorValue, *rest: TensorValue
+) -> list[TensorValue]:
+    """Flags and vectors that a kind does not use are there all the same: the kernel does not read them."""
+    assert c.node is not None
+    states = list(rest[: 2 if op.kind in ("lstm", "gru") else 1])
+    optional = list(rest[len(states) :])
+    unused = c.literal(np.zeros(1, np.int64))
+    lengths = optional.pop(0) if op.lengths else unused
+    codes = [RECURRENT_CODES[a] for a in op.activations]
+    flags = [int(op.reverse), int(op.lengths), *codes]
+    operands = [x, r, *states, lengths]
+    if op.kind == "lstm":
+        operands.append(optional.pop(0) if op.peephole else c.literal(np.zeros(1, np.float32)))
+        flags += [int(op.peephole), int(op.input_forget)]
+    elif op.kind == "gru":
+        flags.append(int(op.linear_before_reset))
+    operands += [c.literal(np.array(flags, np.int64)), c.literal(np.array([op.clip], np.float32))]
+    types = [c.out_type(i) for i in range(len(c.node.outputs))]
+    return c.custom(f"fx_{op.kind}", operands, types)

@@ -14,6 +14,7 @@ from fornaxc.passes.cse import share_common
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.layout import sink_transposes
+from fornaxc.passes.pack_recurrence import pack_recurrence
 from fornaxc.passes.simplify import simplify
 
 
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
         "products with constant matrices as the same kernel, with bias and activation",
         ("cpu",),
     ),
+    Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
     Pass("tidy", _tidy, "simplify, share-common and dead once more"),
 )

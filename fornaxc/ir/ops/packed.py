@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.ops.base import Array, NotFoldable, Op, concrete, want
 from fornaxc.ir.ops.linear import Conv
+from fornaxc.ir.ops.nn import Gru, Lstm, Rnn
 from fornaxc.ir.types import DType, TensorType
 
 PANEL = 64  # filters of a full panel
@@ -118,3 +120,60 @@ class ConvNhwc(Op):
                 case "hardswish":
                     return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
         raise NotFoldable(self.activation)
+
+
+RECURRENT_ACTIVATIONS = ("relu", "sigmoid", "tanh")
+_GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRecurrence(Op):
+    """`Lstm`, `Gru` or `Rnn` (by `kind`) whose recurrent weights r are packed panels; the other operands are theirs.
+
+    The panels are those of `PackConv` for r as 1 x 1 filters; a GRU's are those of the gates z and r, then those of h.
+    """
+
+    kind: str
+    hidden: int
+    activations: tuple[str, ...]
+    reverse: bool = False
+    clip: float = 0.0
+    input_forget: bool = False
+    linear_before_reset: bool = False
+    lengths: bool = False
+    peephole: bool = False
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        x, r, *rest = types
+        want(self.kind in _GATES, f"no recurrence {self.kind!r}")
+        want(all(a in RECURRENT_ACTIVATIONS for a in self.activations), f"no such activation in {self.activations}")
+        want(x.dtype is DType.F32, f"a packed recurrence wants f32, not {x}")
+        size = sum(packed_size(rows, self.hidden, 1, 1) for rows in self._parts())
+        want(r.shape == (size,), f"the packed weights must have {size} elements, not {r}")
+        plain = x.with_shape((_GATES[self.kind] * self.hidden, self.hidden))
+        return self.plain().infer(x, plain, *rest)
+
+    def plain(self) -> Op:
+        """The recurrence on weights that are not packed."""
+        shared: dict[str, Any] = {"reverse": self.reverse, "clip": self.clip, "lengths": self.lengths}
+        if self.kind == "lstm":
+            return Lstm(self.activations, input_forget=self.input_forget, peephole=self.peephole, **shared)
+        if self.kind == "gru":
+            return Gru(self.activations, linear_before_reset=self.linear_before_reset, **shared)
+        return Rnn(self.activations[0], **shared)
+
+    def _parts(self) -> tuple[int, ...]:
+        """The rows of each matrix that is packed by itself."""
+        return (2 * self.hidden, self.hidden) if self.kind == "gru" else (_GATES[self.kind] * self.hidden,)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        from fornaxc.kernels.packing import unpack_conv_weight
+
+        x, r, *rest = arrays
+        matrices, offset = [], 0
+        for rows in self._parts():
+            size = packed_size(rows, self.hidden, 1, 1)
+            part = r[offset : offset + size]
+            matrices.append(unpack_conv_weight(part, (rows, self.hidden, 1, 1), 1)[:, :, 0, 0])
+            offset += size
+        return self.plain().evaluate(x, np.concatenate(matrices), *rest)
