@@ -233,6 +233,11 @@ def _bitcast(c: ExportContext, op: Bitcast, x: Tensor) -> Tensor:
 
 
 def _bits(c: ExportContext, x: Tensor, dtype: DType) -> Tensor:
+    if x.dtype.bits == 8 and x.dtype.is_integer and dtype.is_float:
+        c.check(dtype)
+        every = c.cast(c.literal(np.arange(256, dtype=np.uint8).view(dtype.numpy)), DType.F32)
+        row = c.cast(c.cast(x, DType.U8), DType.I32)
+        return c.cast(c.emit("Gather", every, row, axis=0), dtype)
     for d in (x.dtype, dtype):
         if d.bits < 8 or (d.is_float and d.bits == 8):
             c.refuse(f"onnxruntime does not give the bits of {d}")

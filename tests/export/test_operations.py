@@ -346,6 +346,9 @@ def add_edges() -> None:
             add(f"pool_{fn}_edges_{x.dtype}", one(Pool(fn, (2,), (1,), (1,), (1,), (1,))), spoiled)
     for d in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"):
         info = np.iinfo(d)
+        if info.bits == 8:
+            for target in sorted((t for t in RUNTIME_TYPES if t.is_float and t.bits == 8), key=str):
+                add(f"bitcast_{d}_{target}", one(Bitcast(target)), np.arange(256, dtype=np.uint8).view(d))
         x = np.array([0, 1, 2, 7, 100, info.max, info.max - 1, info.min, info.min + 1], d)
         a, c = (v.copy() for v in np.meshgrid(x, x))
         for fn in ("add", "sub", "mul", "min", "max"):

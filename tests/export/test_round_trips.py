@@ -14,10 +14,11 @@ from node_cases import _posed as posed
 from fornaxc.errors import FornaxError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import model_from_proto
+from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.interpreter import run
 from fornaxc.verify.oracle import GraphOracle
 
-LEAST = {"runtime": 1450, "constant": 700, "symbolic": 1300}
+LEAST = {"runtime": 1500, "constant": 850, "symbolic": 1600}
 
 
 @pytest.mark.slow
@@ -36,8 +37,12 @@ def test_node_cases_come_back_with_their_values(variant: str) -> None:
         except FornaxError:
             counts["not imported"] += 1
             continue
-        with np.errstate(all="ignore"):
-            wanted = run(graph, inputs)
+        try:
+            with np.errstate(all="ignore"):
+                wanted = run(graph, inputs)
+        except ShapeMismatch:  # sizes that are equal in the case have one name, where the model wants them to differ
+            counts["sizes do not fit"] += 1
+            continue
         reference = GraphOracle(graph)(dict(zip(graph.input_names, inputs, strict=True)))
         if reference.oracle == "numpy-interpreter":
             counts["refused"] += 1
@@ -47,6 +52,7 @@ def test_node_cases_come_back_with_their_values(variant: str) -> None:
         wrong = [difference(w, reference.outputs[n]) for n, w in zip(graph.output_names, wanted, strict=True)]
         counts["wrong" if any(wrong) else "equal"] += 1
         problems += [f"{case.name}: {w}" for w in wrong if w]
+    print(variant, dict(counts))
     assert not problems, "\n".join(problems)
     assert counts["equal"] >= LEAST[variant], counts
 
