@@ -53,7 +53,7 @@ class BlockImporter:
         self.b = builder
         self.outer = outer
         self.lifted = lifted
-        self.depth = outer.depth if outer is not None else 0
+        self.depth: int = outer.depth if outer is not None else 0
         self.env: dict[Any, Operand | None] = {}
 
     def lookup(self, value: Any) -> Operand:
@@ -106,9 +106,7 @@ class BlockImporter:
             raise Refused("the operation is not supported in the body of a reduction, a scatter or a sort")
         self.b.origin = Origin(location_text(op.location), op.name, 0)
         found = (quantized_handler(op) or handler)(OpContext(self, op, operands))
-        results = list(found) if isinstance(found, list) else [found]
-        if len(op.results) == 1 and isinstance(found, tuple):
-            results = [found]
+        results: list[Operand] = list(found) if isinstance(found, list) else [found]
         if self.lifted:
             return list(results)
         return [self._fit(r, v.type) for r, v in zip(results, op.results, strict=True)]

@@ -53,7 +53,7 @@ def _rewritten(op: Any, pipeline: tuple[str, ...]) -> Any:
         types = [v.type for v in op.operands]
         results = [v.type for v in op.results]
         with ir.InsertionPoint(module.body):
-            function = func.FuncOp("main", ir.FunctionType.get(types, results))
+            function: Any = func.FuncOp("main", ir.FunctionType.get(types, results))
             block = function.add_entry_block()
         with ir.InsertionPoint(block):
             copy = op.clone()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fornaxc.importers.stablehlo.types import Operand
@@ -10,7 +10,7 @@ from fornaxc.importers.stablehlo.types import Operand
 if TYPE_CHECKING:
     from fornaxc.importers.stablehlo.context import OpContext
 
-Handler = Callable[["OpContext"], "Operand | Sequence[Operand]"]
+Handler = Callable[["OpContext"], "Operand | list[Operand]"]
 
 _HANDLERS: dict[str, Handler] = {}
 _ELEMENTWISE: set[str] = set()

@@ -17,6 +17,12 @@ def aligned(ctx: OpContext) -> tuple[Complex, ...]:
     return tuple(Complex(values[2 * i], values[2 * i + 1]) for i in range(len(pairs)))
 
 
+def pair(ctx: OpContext) -> tuple[Complex, Complex]:
+    """Both operands of a binary operation, as `aligned` gives them."""
+    x, y = aligned(ctx)
+    return x, y
+
+
 def as_complex(b: GraphBuilder, operand: Operand) -> Complex:
     if isinstance(operand, Complex):
         return operand

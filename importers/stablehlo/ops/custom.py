@@ -113,7 +113,8 @@ def _config(ctx: OpContext) -> dict[str, Any]:
     for name in ("mhlo.backend_config", "backend_config"):
         found = ctx.attribute(name)
         if found is not None and str(found).startswith("{"):
-            return {entry.name: ir.IntegerAttr(entry.attr).value for entry in ir.DictAttr(found)}
+            entries: Any = ir.DictAttr(found)
+            return {entry.name: ir.IntegerAttr(entry.attr).value for entry in entries}
     return {}
 
 

@@ -185,16 +185,14 @@ _BINARY = {
 def plain_binary(ctx: OpContext) -> Operand:
     fn = _BINARY[ctx.name]
     if ctx.has_complex:
-        x, y = z.aligned(ctx)
-        return z.binary(ctx.b, fn, x, y)
+        return z.binary(ctx.b, fn, *z.pair(ctx))
     return a.binary(ctx.b, fn, *ctx.align(*ctx.values))
 
 
 @stablehlo_op("stablehlo.divide", elementwise=True)
 def divide(ctx: OpContext) -> Operand:
     if ctx.has_complex:
-        x, y = z.aligned(ctx)
-        return z.divide(ctx.b, x, y)
+        return z.divide(ctx.b, *z.pair(ctx))
     x, y = ctx.align(*ctx.values)
     return a.binary(ctx.b, "div", x, y) if x.type.dtype.is_float else a.integer_divide(ctx.b, "div", x, y)
 
@@ -217,8 +215,7 @@ def power(ctx: OpContext) -> Operand:
 @stablehlo_op("stablehlo.atan2", elementwise=True)
 def arc_tangent(ctx: OpContext) -> Operand:
     if ctx.has_complex:
-        x, y = z.aligned(ctx)
-        return z.atan2(ctx.b, x, y)
+        return z.atan2(ctx.b, *z.pair(ctx))
     return a.binary(ctx.b, "atan2", *ctx.align(*ctx.values))
 
 
@@ -238,8 +235,7 @@ def shift(ctx: OpContext) -> Value:
 def compare(ctx: OpContext) -> Value:
     direction = ctx.word("comparison_direction")
     if ctx.has_complex:
-        x, y = z.aligned(ctx)
-        return z.equal(ctx.b, direction, x, y)
+        return z.equal(ctx.b, direction, *z.pair(ctx))
     x, y = ctx.align(*ctx.values)
     result = a.compare(ctx.b, direction, x, y, total=ctx.word("compare_type") == "TOTALORDER")
     left, right = ctx.known(x), ctx.known(y)
@@ -272,7 +268,7 @@ def _size_quotient(ctx: OpContext) -> Value | None:
     dims = [ctx.known(v) for v in map(ctx.importer.lookup, sides) if isinstance(v, Value)]
     if len(dims) != 2 or dims[0] is None or dims[1] is None:
         return None
-    top, bottom = (d.reshape(-1).tolist()[0] for d in dims)
+    top, bottom = (d.reshape(-1).tolist()[0] for d in dims if d is not None)
     if bottom == 0:
         return None
     return c.cast(ctx.b, c.reshape(ctx.b, ctx.b.dims((top // bottom,)), ()), x.type.dtype)
@@ -281,8 +277,8 @@ def _size_quotient(ctx: OpContext) -> Value | None:
 @stablehlo_op("stablehlo.clamp", elementwise=True)
 def clamp(ctx: OpContext) -> Operand:
     if ctx.has_complex:
-        low, x, high = z.aligned(ctx)
-        return z.binary(ctx.b, "min", z.binary(ctx.b, "max", x, low), high)
+        least, number, most = z.aligned(ctx)
+        return z.binary(ctx.b, "min", z.binary(ctx.b, "max", number, least), most)
     low, x, high = ctx.align(*ctx.values)
     return a.binary(ctx.b, "min", a.binary(ctx.b, "max", x, low), high)
 

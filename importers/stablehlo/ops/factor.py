@@ -10,7 +10,7 @@ from fornaxc.importers.stablehlo.context import Refused
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
-from fornaxc.ir.graph import Value
+from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import (
     ArgReduce,
     Binary,
@@ -217,7 +217,7 @@ def symmetric_eigen(b: GraphBuilder, a: Value, *, lower: bool) -> tuple[Value, V
     return b.emit(GatherElements(rank - 1), vectors, wide), ordered
 
 
-def _rounds(n: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _rounds(n: int) -> tuple[Array, Array]:
     """For each round of a tournament the matrix that has a 1 at (i, partner of i), and whose turn is positive."""
     players = [*range(n), *([-1] if n % 2 else [])]
     count = max(len(players) - 1, 1)

@@ -11,7 +11,7 @@ from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.graph import Value
+from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import Binary, MatMul, Unary
 
 AT_ONCE = 64  # lengths up to which one matrix product is the transform
@@ -101,7 +101,7 @@ def _last(b: GraphBuilder, x: Complex, length: int, sign: int) -> Complex:
     return Complex(*(c.reshape(b, c.transpose(b, v, swap), (*lead, length)) for v in (second.re, second.im)))
 
 
-def _table(b: GraphBuilder, like: Value, table: np.ndarray, target: Value) -> Value:  # type: ignore[type-arg]
+def _table(b: GraphBuilder, like: Value, table: Array, target: Value) -> Value:
     return c.expand(b, b.literal(table.astype(like.type.dtype.numpy)), target.type.shape)
 
 

@@ -16,7 +16,7 @@ from fornaxc.importers.stablehlo.types import Complex, Operand, parts, rebuild
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
-from fornaxc.ir.graph import Value
+from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import Binary, Cumulative, Pool, Select, Unary
 from fornaxc.ir.ops.linear import window_size
 from fornaxc.ir.types import DType
@@ -224,7 +224,7 @@ def _tap(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], stri
 def _select(
     ctx: OpContext,
     padded: Operand,
-    real: np.ndarray,  # type: ignore[type-arg]
+    real: Array,
     taps: Sequence[Sequence[int]],
     out: Sequence[Dim],
     strides: Sequence[int],
