@@ -19,7 +19,7 @@ from fornaxc import __version__
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.export import control, elementwise, indexing, linear, nn, packed, reduction, shape
 from fornaxc.export.context import ExportContext, Tensor, live, uses
-from fornaxc.export.registry import rule_for
+from fornaxc.export.registry import exported_ops, rule_for
 from fornaxc.importers.onnx.types import element_number
 from fornaxc.ir.graph import Array, Constant, Graph, Value
 
@@ -130,6 +130,8 @@ def export_body(c: ExportContext, graph: Graph) -> list[Tensor]:
     for node in graph.nodes:
         c.node = node
         c.producers.update((v, node) for v in node.outputs)
+        if type(node.op) not in exported_ops():
+            c.refuse(f"there is no rule for {node.op.name}")
         results = rule_for(type(node.op))(c, node.op, *(c.read(v) for v in node.inputs))
         tensors: Sequence[Tensor] = [results] if isinstance(results, Tensor) else results
         for value, tensor in zip(node.outputs, tensors, strict=True):

@@ -1,6 +1,8 @@
-"""Convolutions with packed weights: the filters are unpacked, and ONNX Conv takes them."""
+"""Convolutions and recurrences with packed weights, which are unpacked."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -8,10 +10,10 @@ from fornaxc.export import floats
 from fornaxc.export.context import ExportContext, Tensor
 from fornaxc.export.elementwise import extreme
 from fornaxc.export.linear import conv
-from fornaxc.export.registry import export
+from fornaxc.export.registry import export, rule_for
 from fornaxc.export.shape import input_type
 from fornaxc.ir.graph import Array
-from fornaxc.ir.ops import ConvNhwc, PackConv
+from fornaxc.ir.ops import ConvNhwc, PackConv, PackedRecurrence
 from fornaxc.ir.types import DType, TensorType
 
 
@@ -38,25 +40,36 @@ def _conv_nhwc(c: ExportContext, op: ConvNhwc, x: Tensor, w: Tensor, bias: Tenso
 
 
 def _filters(c: ExportContext, op: ConvNhwc, w: Tensor) -> Tensor:
-    """The filters of packed weights: of a constant when the model is written, of a packing what was packed."""
+    """The filters; those of a packing in the graph are what was packed."""
     from fornaxc.kernels.packing import unpack_conv_weight
 
     assert c.node is not None
-    packed = c.node.inputs[1]
-    producer = c.producers.get(packed)
+    producer = c.producers.get(c.node.inputs[1])
     if producer is not None and isinstance(producer.op, PackConv):
         return c.read(producer.inputs[0])
     channels = int(str(input_type(c).shape[3]))
     shape = (op.filters, channels // op.groups, *op.window)
+    return _unpacked(c, w, shape, lambda packed: unpack_conv_weight(packed, shape, op.groups))
 
-    def unpack(array: Array) -> Array:
-        return np.ascontiguousarray(unpack_conv_weight(array, shape, op.groups))
 
-    ready = c.derived(packed, TensorType(DType.F32, shape), unpack)
+def _unpacked(c: ExportContext, w: Tensor, shape: tuple[int, ...], unpack: Callable[[Array], Array]) -> Tensor:
+    """The second operand unpacked: that of a constant when the model is written, else by a gather at run time."""
+    assert c.node is not None
+    packed = c.node.inputs[1]
+    ready = c.derived(packed, TensorType(DType.F32, shape), lambda array: np.ascontiguousarray(unpack(array)))
     if ready is not None:
         return ready
-    size = int(str(packed.type.elements))
-    return c.emit("Gather", w, c.literal(unpack(np.arange(size, dtype=np.int32)).astype(np.int32)), axis=0)
+    order = unpack(np.arange(int(str(packed.type.elements)), dtype=np.int32))
+    return c.emit("Gather", w, c.literal(order), axis=0)
+
+
+@export(PackedRecurrence)
+def _packed_recurrence(c: ExportContext, op: PackedRecurrence, x: Tensor, r: Tensor, *rest: Tensor) -> Sequence[Tensor]:
+    plain = op.plain()
+    gates = {"lstm": 4, "gru": 3, "rnn": 1}[op.kind]
+    weights = _unpacked(c, r, (gates * op.hidden, op.hidden), op.unpack)
+    results: Sequence[Tensor] = rule_for(type(plain))(c, plain, x, weights, *rest)
+    return results
 
 
 def _activated(c: ExportContext, op: ConvNhwc, x: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ from fornaxc.ir.ops import (
     MatMul,
     NonZero,
     PackConv,
+    PackedRecurrence,
     Pad,
     Pool,
     Reduce,
@@ -63,6 +64,7 @@ from fornaxc.ir.ops import (
     by_name,
 )
 from fornaxc.ir.ops.elementwise import BINARY, FLOAT_UNARY, NUMBER_UNARY, PREDICATES, integer_range
+from fornaxc.ir.ops.packed import packed_size
 from fornaxc.ir.types import DType, TensorType
 
 RNG = np.random.default_rng(11)
@@ -398,6 +400,31 @@ def add_recurrences() -> None:
         add(f"rnn_relu_{d}", one(relu), *inputs(1, 1, False), lengths, tolerance=1e-4)
 
 
+def add_packed_recurrences() -> None:
+    time, batch, hidden = 4, 3, 5
+    for kind, gates, states, activations in (
+        ("lstm", 4, 2, ("sigmoid", "tanh", "tanh")),
+        ("gru", 3, 1, ("sigmoid", "tanh")),
+        ("rnn", 1, 1, ("tanh",)),
+    ):
+        op = PackedRecurrence(kind, hidden, activations, lengths=True, reverse=True)
+        parts = (2 * hidden, hidden) if kind == "gru" else (gates * hidden,)
+        size = sum(packed_size(rows, hidden, 1, 1) for rows in parts)
+        r = sample(DType.F32, size)
+        bias = [sample(DType.F32, 3 * hidden)] if kind == "gru" else []
+        x = sample(DType.F32, time, batch, gates * hidden)
+        state = [sample(DType.F32, batch, hidden) for _ in range(states)]
+        lengths = np.array([4, 2, 0])
+        add(f"packed_{kind}", one(op), x, r, *bias, *state, lengths, tolerance=1e-4)
+
+        def constant(
+            b: GraphBuilder, x: Value, *v: Value, op: PackedRecurrence = op, r: Array = r
+        ) -> tuple[Value, ...]:
+            return b.emit_all(op, x, b.weight(TensorType(DType.F32, r.shape), lambda: r), *v)
+
+        add(f"packed_{kind}_weight", constant, x, *bias, *state, lengths, tolerance=1e-4)
+
+
 def add_packed() -> None:
     fields = {"filters": 20, "window": (3, 2), "strides": (2, 1), "low": (1, 0), "high": (1, 1), "dilations": (1, 1)}
     for groups, channels in ((1, 4), (2, 4), (20, 20)):
@@ -433,6 +460,7 @@ with np.errstate(all="ignore"):
     add_edges()
     add_recurrences()
     add_packed()
+    add_packed_recurrences()
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in CASES])

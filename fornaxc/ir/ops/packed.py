@@ -166,14 +166,18 @@ class PackedRecurrence(Op):
         """The rows of each matrix that is packed by itself."""
         return (2 * self.hidden, self.hidden) if self.kind == "gru" else (_GATES[self.kind] * self.hidden,)
 
-    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+    def unpack(self, r: Array) -> Array:
+        """The recurrent weights that `plain` takes, from the packed ones."""
         from fornaxc.kernels.packing import unpack_conv_weight
 
-        x, r, *rest = arrays
         matrices, offset = [], 0
         for rows in self._parts():
             size = packed_size(rows, self.hidden, 1, 1)
             part = r[offset : offset + size]
             matrices.append(unpack_conv_weight(part, (rows, self.hidden, 1, 1), 1)[:, :, 0, 0])
             offset += size
-        return self.plain().evaluate(x, np.concatenate(matrices), *rest)
+        return np.concatenate(matrices)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        x, r, *rest = arrays
+        return self.plain().evaluate(x, self.unpack(r), *rest)
