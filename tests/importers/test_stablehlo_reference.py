@@ -189,11 +189,11 @@ PROGRAMS = {
         "tensor<3x2xi32>",
     ),
     "convolution with dilations, groups and reversal": function(
-        "%r = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[f, b, 1, 0],"
+        "%r = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],"
         " window = {stride = [2, 1], pad = [[1, 2], [-1, 3]], lhs_dilate = [2, 1], rhs_dilate = [1, 2], reverse = [true, false]}"
-        " {batch_group_count = 1 : i64, feature_group_count = 2 : i64} : (tensor<2x4x5x4xf32>, tensor<2x3x2x6xf32>) -> tensor<6x2x5x4xf32>",
+        " {batch_group_count = 1 : i64, feature_group_count = 2 : i64} : (tensor<2x4x5x4xf32>, tensor<2x3x2x6xf32>) -> tensor<2x5x3x6xf32>",
         "%a: tensor<2x4x5x4xf32>, %b: tensor<2x3x2x6xf32>",
-        "tensor<6x2x5x4xf32>",
+        "tensor<2x5x3x6xf32>",
     ),
     "convolution with batch groups": function(
         "%r = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}"
