@@ -10,6 +10,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 PANEL = 64
 LANES = 16
+RECURRENT_ACTIVATIONS = {"relu": 1, "sigmoid": 4, "tanh": 6}  # codes of `activate` in conv.mojo
 
 
 def is_depthwise(shape: tuple[int, ...], groups: int) -> bool:
@@ -55,3 +56,14 @@ def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Ar
             filled[g, first : first + width] = panel.transpose(3, 2, 0, 1)
             offset += size
     return filled[:, :per_group].reshape(shape)
+
+
+def pack_matrix_weight(w: Array) -> Array:
+    """A matrix [K, C] that multiplies rows of C numbers: the filters of a 1 x 1 convolution."""
+    return pack_conv_weight(w[:, :, None, None], 1)
+
+
+def pack_gru_weight(r: Array) -> Array:
+    """Recurrent weights [3*hidden, hidden], gates z r h: those of z and r as one matrix, then those of h."""
+    split = r.shape[0] // 3 * 2
+    return np.concatenate([pack_matrix_weight(r[:split]), pack_matrix_weight(r[split:])])

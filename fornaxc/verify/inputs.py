@@ -136,11 +136,11 @@ def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
         yield {}
         return
     groups = _equal_symbols(graph, names)
-    for base in SIZES:
-        for spread in (True, False):
-            ordered = list(dict.fromkeys(groups.values()))
+    ordered = list(dict.fromkeys(groups.values()))
+    for spread in (True, False) if len(ordered) > 1 else (True,):
+        for base in SIZES:
             chosen = {n: base + ordered.index(groups[n]) if spread else base for n in names}
-            if (spread or len(ordered) > 1) and _fits(graph, chosen):
+            if _fits(graph, chosen):
                 yield chosen
 
 

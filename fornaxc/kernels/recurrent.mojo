@@ -1,0 +1,412 @@
+"""LSTM, GRU and plain recurrences over a sequence whose input projection is done, on the CPU.
+
+Every size is a run-time value, so one instance serves all layers. The state lives in the outputs that end as the last
+state. Weights are packed by `pack_matrix_weight` of `packing.py` (a GRU's by `pack_gru_weight`).
+"""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.memory import alloc
+from .conv import Args, FP, IP, LANES, MR, PANEL, SMALL, V, W, activate, ld, panel_rows, st
+
+
+struct Sequences(ImplicitlyCopyable):
+    """Where each step of each sequence is found. `lengths` is read where `limited`."""
+
+    var T: Int
+    var B: Int
+    var H: Int
+    var lengths: IP
+    var limited: Bool
+    var reverse: Bool
+    var clip: Float32
+
+    def __init__(out self, T: Int, B: Int, H: Int, lengths: IP, limited: Bool, reverse: Bool, clip: Float32):
+        self.T = T
+        self.B = B
+        self.H = H
+        self.lengths = lengths
+        self.limited = limited
+        self.reverse = reverse
+        self.clip = clip
+
+    @always_inline
+    def length(self, row: Int) -> Int:
+        if not self.limited:
+            return self.T
+        return max(0, min(self.T, Int(self.lengths.load(row))))
+
+    @always_inline
+    def row_at(self, step: Int, row: Int) -> Int:
+        """The row of [T * B] that is `step` of sequence `row`; -1 once that sequence has ended."""
+        var n = self.length(row)
+        if step >= n:
+            return -1
+        return (n - 1 - step if self.reverse else step) * self.B + row
+
+    @always_inline
+    def bounded(self, v: V) -> V:
+        if self.clip <= 0:
+            return v
+        var low = v.lt(V(-self.clip)).select(V(-self.clip), v)
+        return low.gt(V(self.clip)).select(V(self.clip), low)
+
+
+@no_inline
+def copy(y: FP, x: FP, n: Int):
+    var i = 0
+    while i < n:
+        st(y + i, n - i, ld(x + i, n - i))
+        i += W
+
+
+@no_inline
+def clear(y: FP, n: Int):
+    var i = 0
+    while i < n:
+        st(y + i, n - i, V(0))
+        i += W
+
+
+@no_inline
+def clear_ends(s: Sequences, y: FP, lo: Int, hi: Int):
+    """Zeros of y [T, B, H] past the lengths of the sequences lo to hi."""
+    for row in range(lo, hi):
+        for t in range(s.length(row), s.T):
+            clear(y + (t * s.B + row) * s.H, s.H)
+
+
+@no_inline
+def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int):
+    """y [rows, K] = b [K] + x [rows, C] times packed w; the panels are split over the threads."""
+    var a = Args(y, x, w, b, x, x)
+    a.W = rows
+    a.WO = rows
+    a.C = C
+    a.K = K
+    a.xs = C
+    a.ys = K
+    var kp = (K + LANES - 1) // LANES * LANES
+    var panels = (kp + PANEL - 1) // PANEL
+
+    def work(t: Int) {imm}:
+        for q in range(panels * t // threads, panels * (t + 1) // threads):
+            panel_rows(a, rows, 0, (rows + MR - 1) // MR, q * PANEL, kp)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@always_inline
+def row_threads(s: Sequences, gates: Int) -> Int:
+    """How many threads share the sequences, each running its own to the end."""
+    if s.T * s.B * s.H * s.H * gates < SMALL:
+        return 1
+    return max(1, min(parallelism_level(None), s.B))
+
+
+@always_inline
+def step_threads(rows: Int, work: Int) -> Int:
+    """How many threads share one step's product where a single thread has all sequences."""
+    return parallelism_level(None) if rows * work >= 2 * SMALL else 1
+
+
+@no_inline
+def lstm_rows(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, p: FP, kinds: IP, lo: Int, hi: Int, threads: Int):
+    """The sequences lo to hi of an LSTM; h and c hold the state. `kinds`: f g h peephole input_forget."""
+    var rows = hi - lo
+    var H = s.H
+    var sums = rebind[FP](alloc[Float32](rows * 4 * H + 1))
+    var zeros = rebind[FP](alloc[Float32](4 * H + 1))
+    clear(zeros, 4 * H)
+    var f = Int(kinds.load(0))
+    var g = Int(kinds.load(1))
+    var o = Int(kinds.load(2))
+    var peephole = kinds.load(3) != 0
+    var coupled = kinds.load(4) != 0
+    for step in range(s.T):
+        multiply(sums, h + lo * H, w, zeros, rows, H, 4 * H, threads)
+        for m in range(rows):
+            var at = s.row_at(step, lo + m)
+            if at < 0:
+                continue
+            var xr = x + at * 4 * H
+            var sr = sums + m * 4 * H
+            var cr = c + (lo + m) * H
+            var j = 0
+            while j < H:
+                var n = H - j
+                var old = ld(cr + j, n)
+                var vi = ld(xr + j, n) + ld(sr + j, n)
+                var vo = ld(xr + H + j, n) + ld(sr + H + j, n)
+                var vf = ld(xr + 2 * H + j, n) + ld(sr + 2 * H + j, n)
+                var vc = ld(xr + 3 * H + j, n) + ld(sr + 3 * H + j, n)
+                if peephole:
+                    vi += ld(p + j, n) * old
+                    vf += ld(p + 2 * H + j, n) * old
+                vi = activate(s.bounded(vi), f, 0, 0)
+                if coupled:
+                    vf = V(1) - vi
+                else:
+                    vf = activate(s.bounded(vf), f, 0, 0)
+                var cell = vf * old + vi * activate(s.bounded(vc), g, 0, 0)
+                if peephole:
+                    vo += ld(p + H + j, n) * cell
+                var out = activate(s.bounded(vo), f, 0, 0) * activate(cell, o, 0, 0)
+                st(cr + j, n, cell)
+                st(h + ((lo + m) * H + j), n, out)
+                st(y + (at * H + j), n, out)
+                j += W
+    sums.free()
+    zeros.free()
+
+
+@no_inline
+def lstm_run(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, h0: FP, c0: FP, p: FP, kinds: IP):
+    copy(h, h0, s.B * s.H)
+    copy(c, c0, s.B * s.H)
+    clear_ends(s, y, 0, s.B)
+    var threads = row_threads(s, 4)
+
+    def work(t: Int) {imm}:
+        var lo = s.B * t // threads
+        var hi = s.B * (t + 1) // threads
+        lstm_rows(s, y, h, c, x, w, p, kinds, lo, hi, step_threads(s.B, 4 * s.H * s.H) if threads == 1 else 1)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
+def gru_rows(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, kinds: IP, lo: Int, hi: Int, threads: Int):
+    """The sequences lo to hi of a GRU; h holds the state. `kinds`: f g linear_before_reset."""
+    var rows = hi - lo
+    var H = s.H
+    var gates = rebind[FP](alloc[Float32](rows * 2 * H + 1))
+    var carried = rebind[FP](alloc[Float32](rows * H + 1))
+    var scaled = rebind[FP](alloc[Float32](rows * H + 1))
+    clear(scaled, rows * H)
+    var w2 = w + H * ((2 * H + LANES - 1) // LANES * LANES)
+    var f = Int(kinds.load(0))
+    var g = Int(kinds.load(1))
+    var linear = kinds.load(2) != 0
+    for step in range(s.T):
+        multiply(gates, h + lo * H, w, b, rows, H, 2 * H, threads)
+        for m in range(rows):
+            var at = s.row_at(step, lo + m)
+            if at < 0:
+                continue
+            var xr = x + at * 3 * H
+            var gr = gates + m * 2 * H
+            var j = 0
+            while j < 2 * H:
+                var n = 2 * H - j
+                st(gr + j, n, activate(s.bounded(ld(xr + j, n) + ld(gr + j, n)), f, 0, 0))
+                j += W
+            if not linear:
+                j = 0
+                while j < H:
+                    var n = H - j
+                    st(scaled + (m * H + j), n, ld(gr + H + j, n) * ld(h + ((lo + m) * H + j), n))
+                    j += W
+        multiply(carried, h + lo * H if linear else scaled, w2, b + 2 * H, rows, H, H, threads)
+        for m in range(rows):
+            var at = s.row_at(step, lo + m)
+            if at < 0:
+                continue
+            var xr = x + (at * 3 + 2) * H
+            var gr = gates + m * 2 * H
+            var j = 0
+            while j < H:
+                var n = H - j
+                var v = ld(carried + (m * H + j), n)
+                if linear:
+                    v *= ld(gr + H + j, n)
+                var new = activate(s.bounded(ld(xr + j, n) + v), g, 0, 0)
+                var z = ld(gr + j, n)
+                var out = (V(1) - z) * new + z * ld(h + ((lo + m) * H + j), n)
+                st(h + ((lo + m) * H + j), n, out)
+                st(y + (at * H + j), n, out)
+                j += W
+    gates.free()
+    carried.free()
+    scaled.free()
+
+
+@no_inline
+def gru_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, h0: FP, kinds: IP):
+    copy(h, h0, s.B * s.H)
+    clear_ends(s, y, 0, s.B)
+    var threads = row_threads(s, 3)
+
+    def work(t: Int) {imm}:
+        var lo = s.B * t // threads
+        var hi = s.B * (t + 1) // threads
+        gru_rows(s, y, h, x, w, b, kinds, lo, hi, step_threads(s.B, 2 * s.H * s.H) if threads == 1 else 1)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
+def rnn_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, h0: FP, kind: Int):
+    """A plain recurrence: h = activation(x + h r)."""
+    var H = s.H
+    copy(h, h0, s.B * H)
+    clear_ends(s, y, 0, s.B)
+    var sums = rebind[FP](alloc[Float32](s.B * H + 1))
+    var zeros = rebind[FP](alloc[Float32](H + 1))
+    clear(zeros, H)
+    for step in range(s.T):
+        multiply(sums, h, w, zeros, s.B, H, H, step_threads(s.B, H * H))
+        for row in range(s.B):
+            var at = s.row_at(step, row)
+            if at < 0:
+                continue
+            var j = 0
+            while j < H:
+                var n = H - j
+                var v = activate(s.bounded(ld(x + (at * H + j), n) + ld(sums + (row * H + j), n)), kind, 0, 0)
+                st(h + (row * H + j), n, v)
+                st(y + (at * H + j), n, v)
+                j += W
+    sums.free()
+    zeros.free()
+
+
+@extensibility.register("fx_lstm")
+struct LongShortTermMemory:
+    """y [T, B, H], last h and c [B, H] of x [T, B, 4H] (gates i o f c), packed r, initial h and c, i64 lengths [B] and
+    peepholes [3H] (any vectors where unused), flags [reverse limited f g h peephole input_forget], clip [1] (0: none).
+    f g h are activation codes of `conv.mojo`."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        y: OutputTensor[dtype=DType.float32, rank=3, ...],
+        last_h: OutputTensor[dtype=DType.float32, rank=2, ...],
+        last_c: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=3, ...],
+        r: InputTensor[dtype=DType.float32, rank=1, ...],
+        h: InputTensor[dtype=DType.float32, rank=2, ...],
+        c: InputTensor[dtype=DType.float32, rank=2, ...],
+        lengths: InputTensor[dtype=DType.int64, rank=1, ...],
+        p: InputTensor[dtype=DType.float32, rank=1, ...],
+        flags: InputTensor[dtype=DType.int64, rank=1, ...],
+        clip: InputTensor[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var f = rebind[IP](flags.unsafe_ptr())
+        var s = Sequences(
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            Int(h.dim_size(1)),
+            rebind[IP](lengths.unsafe_ptr()),
+            f.load(1) != 0,
+            f.load(0) != 0,
+            rebind[FP](clip.unsafe_ptr()).load(0),
+        )
+        lstm_run(
+            s,
+            rebind[FP](y.unsafe_ptr()),
+            rebind[FP](last_h.unsafe_ptr()),
+            rebind[FP](last_c.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            rebind[FP](r.unsafe_ptr()),
+            rebind[FP](h.unsafe_ptr()),
+            rebind[FP](c.unsafe_ptr()),
+            rebind[FP](p.unsafe_ptr()),
+            f + 2,
+        )
+
+
+@extensibility.register("fx_gru")
+struct GatedRecurrentUnit:
+    """y [T, B, H], last h [B, H] of x [T, B, 3H] (gates z r h), packed r, its bias [3H], initial h, i64 lengths [B] (any
+    vector where unused), flags [reverse limited f g linear_before_reset], clip [1] (0: none)."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        y: OutputTensor[dtype=DType.float32, rank=3, ...],
+        last_h: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=3, ...],
+        r: InputTensor[dtype=DType.float32, rank=1, ...],
+        b: InputTensor[dtype=DType.float32, rank=1, ...],
+        h: InputTensor[dtype=DType.float32, rank=2, ...],
+        lengths: InputTensor[dtype=DType.int64, rank=1, ...],
+        flags: InputTensor[dtype=DType.int64, rank=1, ...],
+        clip: InputTensor[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var f = rebind[IP](flags.unsafe_ptr())
+        var s = Sequences(
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            Int(h.dim_size(1)),
+            rebind[IP](lengths.unsafe_ptr()),
+            f.load(1) != 0,
+            f.load(0) != 0,
+            rebind[FP](clip.unsafe_ptr()).load(0),
+        )
+        gru_run(
+            s,
+            rebind[FP](y.unsafe_ptr()),
+            rebind[FP](last_h.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            rebind[FP](r.unsafe_ptr()),
+            rebind[FP](b.unsafe_ptr()),
+            rebind[FP](h.unsafe_ptr()),
+            f + 2,
+        )
+
+
+@extensibility.register("fx_rnn")
+struct PlainRecurrence:
+    """y [T, B, H], last h [B, H] of x [T, B, H], packed r, initial h, i64 lengths [B] (any vector where unused), flags
+    [reverse limited activation], clip [1] (0: none)."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        y: OutputTensor[dtype=DType.float32, rank=3, ...],
+        last_h: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=3, ...],
+        r: InputTensor[dtype=DType.float32, rank=1, ...],
+        h: InputTensor[dtype=DType.float32, rank=2, ...],
+        lengths: InputTensor[dtype=DType.int64, rank=1, ...],
+        flags: InputTensor[dtype=DType.int64, rank=1, ...],
+        clip: InputTensor[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var f = rebind[IP](flags.unsafe_ptr())
+        var s = Sequences(
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            Int(h.dim_size(1)),
+            rebind[IP](lengths.unsafe_ptr()),
+            f.load(1) != 0,
+            f.load(0) != 0,
+            rebind[FP](clip.unsafe_ptr()).load(0),
+        )
+        rnn_run(
+            s,
+            rebind[FP](y.unsafe_ptr()),
+            rebind[FP](last_h.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            rebind[FP](r.unsafe_ptr()),
+            rebind[FP](h.unsafe_ptr()),
+            Int(f.load(2)),
+        )

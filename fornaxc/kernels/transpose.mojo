@@ -1,0 +1,181 @@
+"""Transposes of any rank on the CPU: the work depends on the width of an element only, not on type, rank or shape."""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.collections import Array
+from std.sys import size_of
+from .conv import IP
+
+comptime AXES = 16  # more than any tensor has
+comptime BLOCK = 16
+comptime Axes = Array[Int, AXES]
+
+
+@always_inline
+def swap_block[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], ys: Int, xs: Int):
+    """y[j * ys + i] = x[i * xs + j] for i and j below BLOCK, in registers."""
+    comptime V = SIMD[dtype, BLOCK]
+    var rows = Array[V, BLOCK](fill=V(0))
+    comptime for k in range(BLOCK):
+        rows[k] = (x + k * xs).load[width=BLOCK]()
+    var next = Array[V, BLOCK](fill=V(0))
+    comptime for _ in range(4):  # log2 of BLOCK
+        comptime for k in range(BLOCK // 2):
+            var z = rows[k].interleave(rows[k + BLOCK // 2])
+            next[2 * k] = z.slice[BLOCK, offset=0]()
+            next[2 * k + 1] = z.slice[BLOCK, offset = BLOCK]()
+        comptime for k in range(BLOCK):
+            rows[k] = next[k]
+    comptime for k in range(BLOCK):
+        (y + k * ys).store(rows[k])
+
+
+@no_inline
+def transpose_run[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], rank: Int, sizes: Axes, perm: IP):
+    """y = x with the axes `perm`; `sizes` are those of y."""
+    var strides = Axes(fill=0)  # of y's axes, in x
+    var from_size = Axes(fill=1)
+    for i in range(rank):
+        from_size[Int(perm.load(i))] = sizes[i]
+    for i in range(rank):
+        var stride = 1
+        for a in range(Int(perm.load(i)) + 1, rank):
+            stride *= from_size[a]
+        strides[i] = stride
+    # axes of y that lie together in x too are one; axes of size 1 are none
+    var n = Axes(fill=1)
+    var xs = Axes(fill=0)
+    var axes = 0
+    var total = 1
+    for i in range(rank):
+        total *= sizes[i]
+        if sizes[i] == 1:
+            continue
+        if axes > 0 and xs[axes - 1] == strides[i] * sizes[i]:
+            n[axes - 1] *= sizes[i]
+            xs[axes - 1] = strides[i]
+        else:
+            n[axes] = sizes[i]
+            xs[axes] = strides[i]
+            axes += 1
+    if total == 0:
+        return
+    if axes == 0:
+        axes = 1
+        xs[0] = 1
+    # rows of y are its last axis; `across` is the axis of y whose elements are neighbours in x
+    var across = axes - 1
+    for i in range(axes):
+        if xs[i] == 1:
+            across = i
+    var ys = Axes(fill=1)
+    for i in range(axes - 1):
+        var k = axes - 2 - i
+        ys[k] = ys[k + 1] * n[k + 1]
+    var width = n[axes - 1]
+    var height = n[across] if across != axes - 1 else 1
+    var outer = total // (width * height)
+    var strips = (height + BLOCK - 1) // BLOCK
+    var jobs = outer * strips
+    var threads = 1 if total < 32768 else max(1, min(parallelism_level(None), jobs))
+
+    def work(t: Int) {imm}:
+        for job in range(jobs * t // threads, jobs * (t + 1) // threads):
+            var left = job // strips
+            var j0 = (job - left * strips) * BLOCK
+            var xo = x
+            var yo = y
+            for i in range(axes - 1):
+                var a = axes - 2 - i
+                if a != across:
+                    var next = left // n[a]
+                    xo = xo + (left - next * n[a]) * xs[a]
+                    yo = yo + (left - next * n[a]) * ys[a]
+                    left = next
+            if across == axes - 1:
+                copy_row[dtype](yo, xo, width)
+                continue
+            var step = xs[axes - 1]
+            xo = xo + j0
+            yo = yo + j0 * ys[across]
+            var count = min(BLOCK, height - j0)
+            var i0 = 0
+            while i0 < width:
+                if count == BLOCK and i0 + BLOCK <= width:
+                    swap_block[dtype](yo + i0, xo + i0 * step, ys[across], step)
+                else:
+                    for j in range(count):
+                        for i in range(i0, min(width, i0 + BLOCK)):
+                            (yo + (j * ys[across] + i)).store((xo + (i * step + j)).load())
+                i0 += BLOCK
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@always_inline
+def copy_row[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], n: Int):
+    var i = 0
+    while i + BLOCK <= n:
+        (y + i).store((x + i).load[width=BLOCK]())
+        i += BLOCK
+    while i < n:
+        (y + i).store((x + i).load())
+        i += 1
+
+
+@extensibility.register("fx_transpose")
+struct Transpose:
+    """Output = x with its axes in the order of the i64 vector `perm`; any element type of 1, 2, 4 or 8 bytes, any rank."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor,
+        x: InputTensor[dtype=output.dtype, rank=output.rank, ...],
+        perm: InputTensor[dtype=DType.int64, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var sizes = Axes(fill=1)
+        comptime for i in range(output.rank):
+            sizes[i] = Int(output.dim_size(i))
+        var p = rebind[IP](perm.unsafe_ptr())
+        comptime bytes = size_of[output.dtype]()
+        comptime if bytes == 8:
+            transpose_run[DType.uint64](
+                rebind[Pointer[UInt64, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt64]()),
+                rebind[Pointer[UInt64, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt64]()),
+                output.rank,
+                sizes,
+                p,
+            )
+        elif bytes == 4:
+            transpose_run[DType.uint32](
+                rebind[Pointer[UInt32, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt32]()),
+                rebind[Pointer[UInt32, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt32]()),
+                output.rank,
+                sizes,
+                p,
+            )
+        elif bytes == 2:
+            transpose_run[DType.uint16](
+                rebind[Pointer[UInt16, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt16]()),
+                rebind[Pointer[UInt16, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt16]()),
+                output.rank,
+                sizes,
+                p,
+            )
+        else:
+            transpose_run[DType.uint8](
+                rebind[Pointer[UInt8, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt8]()),
+                rebind[Pointer[UInt8, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt8]()),
+                output.rank,
+                sizes,
+                p,
+            )
