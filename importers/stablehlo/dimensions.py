@@ -9,7 +9,7 @@ from fornaxc.importers.stablehlo.reader import StablehloModule
 from fornaxc.importers.stablehlo.sizes import bind_sizes
 from fornaxc.importers.stablehlo.types import Operand
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim, parse_dim, symbol
+from fornaxc.ir.dims import Dim, parse_dim, single_symbol, symbol, symbols
 from fornaxc.ir.graph import Value
 
 # the operand that holds sizes, or amounts that decide sizes
@@ -40,11 +40,17 @@ def dim_names(module: StablehloModule, function: Any) -> dict[tuple[int, int], D
     export = module.export
     count = len(function.regions[0].blocks[0].arguments)
     if export is not None and len(export.input_dims) == count:
-        for index, dims in enumerate(export.input_dims):
-            for axis, text in enumerate(dims):
-                dim = _parse(text)
-                if dim is not None:
-                    names.setdefault((index, axis), dim)
+        parsed = {
+            (index, axis): _parse(text)
+            for index, dims in enumerate(export.input_dims)
+            for axis, text in enumerate(dims)
+        }
+        alone = {single_symbol(dim) for dim in (*names.values(), *parsed.values()) if dim is not None}
+        for place, dim in parsed.items():
+            if (
+                dim is not None and symbols(dim) <= alone
+            ):  # a size in an expression alone could not be read off the shapes
+                names.setdefault(place, dim)
     return names
 
 

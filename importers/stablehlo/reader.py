@@ -111,7 +111,16 @@ def parse_text(text: str, label: str) -> Any:
 
 
 def parse_bytes(data: bytes, label: str) -> Any:
-    """The module of MLIR bytecode. `ModelError` where it is cut short or outside the versions that jaxlib reads."""
+    """The module of MLIR bytecode. `ModelError` where it is damaged or outside the versions that jaxlib reads."""
+    from fornaxc.importers.stablehlo.probe import survives
+
+    if not survives(data):
+        raise ModelError(f"{label}: the bytecode is damaged; jaxlib's reader crashes on it", code="FX403")
+    return parse_module_bytes(data, label)
+
+
+def parse_module_bytes(data: bytes, label: str) -> Any:
+    """As `parse_bytes`, in this process whatever it does to it."""
     from jaxlib.mlir import ir
 
     _check_window(data, label)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.errors import ModelError
+from fornaxc.errors import ModelError, UnsupportedError
 from fornaxc.importers.stablehlo.dimensions import SizeArguments
 from fornaxc.importers.stablehlo.importer import import_module
 from fornaxc.importers.stablehlo.reader import StablehloModule, module_of, parse_text
@@ -59,6 +59,14 @@ def split_checks(path: Path) -> list[tuple[str, str]]:
 
 def read_check(name: str, text: str) -> SelfCheck:
     """The one check of a module's text. `ModelError` where it compares nothing; `UnsupportedError` as the importer has it."""
+    if re.search(r"\binterpreter\.(run_parallel|probe|print)\b", text):
+        raise UnsupportedError(
+            f"{name}: the module uses operations of the reference interpreter itself",
+            code="FX301",
+            details=[
+                {"op": "interpreter", "location": name, "reason": "several devices, or instruments of the interpreter"}
+            ],
+        )
     module = module_of(parse_text(_without_check_dialect(text), name), Path(name))
     entry = "main" if "main" in module.functions else next(iter(module.functions))
     rewritten = _Rewriter(module, entry)

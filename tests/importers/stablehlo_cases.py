@@ -1,6 +1,6 @@
 """Runs StableHLO self-checking files through the importer, the checker and the numpy interpreter, and counts the outcomes.
 
-python -m tests.importers.stablehlo_cases FOLDER [PATTERN]
+python tests/importers/stablehlo_cases.py FOLDER [PATTERN]
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def safe_outcome(name: str, text: str) -> tuple[str, str]:
         return "crash", f"{type(error).__name__}: {error}"
 
 
-def main(folder: Path, pattern: str = "**/*.mlir") -> int:
-    """Print every case that does not pass, then the counts. 1 where one is wrong."""
+def count(folder: Path, pattern: str = "**/*.mlir") -> Counter[str]:
+    """Print every case that does not pass, and count the outcomes."""
     counts: Counter[str] = Counter()
     for path in sorted(folder.glob(pattern)):
         for name, text in split_checks(path):
@@ -49,6 +49,12 @@ def main(folder: Path, pattern: str = "**/*.mlir") -> int:
             counts[kind] += 1
             if kind not in ("pass", "nothing"):
                 print(f"{kind:9} {name}: {reason[:300]}", flush=True)
+    return counts
+
+
+def main(folder: Path, pattern: str = "**/*.mlir") -> int:
+    """Print the counts; 1 where a case is wrong."""
+    counts = count(folder, pattern)
     print(dict(counts))
     return 1 if counts["mismatch"] or counts["crash"] else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import is_nonnegative
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Binary, Bitcast, Cast, Compare, Select, Unary
 from fornaxc.ir.types import DType
@@ -105,7 +106,9 @@ def _largest(dtype: DType) -> int:
 
 def _divide_sizes(b: GraphBuilder, fn: str, x: Value, y: Value) -> Value:
     """Division of tensor sizes, which folds to an expression of them where they are not negative."""
-    return b.emit(Binary(fn), x, y)
+    known = [value.reshape(-1).tolist() for value in (b.known(x), b.known(y)) if value is not None]
+    plain = len(known) == 2 and all(is_nonnegative(d) for side in known for d in side)
+    return b.emit(Binary("mod" if fn == "rem" and plain else fn), x, y)
 
 
 def integer_power(b: GraphBuilder, x: Value, y: Value) -> Value:

@@ -1,0 +1,56 @@
+"""Reads MLIR bytecode from the standard input in a process of its own: jaxlib's reader can crash on damaged bytes.
+
+The parent learns from the exit status whether the module can be read in its own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+TIMEOUT = 300.0  # seconds
+
+
+def survives(data: bytes) -> bool:
+    """Whether a process that reads this bytecode, and looks at everything in it, ends by itself."""
+    command = [sys.executable, "-m", "fornaxc.importers.stablehlo.probe"]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode >= 0
+
+
+def _walk(operation: Any) -> None:
+    """Look at the names, attributes, types and places of an operation and of those in it."""
+    str(operation.location)
+    for entry in operation.attributes:
+        name = entry if isinstance(entry, str) else entry.name
+        if operation.name != "stablehlo.constant":  # large, and not all kinds of numbers have a Python form
+            str(operation.attributes[name])
+    for value in (*operation.operands, *operation.results):
+        str(value.type)
+    for region in operation.regions:
+        for block in region.blocks:
+            for argument in block.arguments:
+                str(argument.location)
+            for inner in block.operations:
+                _walk(inner.operation)
+
+
+def main() -> None:
+    """Exits with 0 whether or not the bytecode is valid; a crash of the reader gives another status."""
+    from fornaxc.errors import FornaxError
+    from fornaxc.importers.stablehlo.reader import parse_module_bytes
+
+    with contextlib.suppress(FornaxError, TypeError):
+        _walk(parse_module_bytes(sys.stdin.buffer.read(), "module").operation)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
