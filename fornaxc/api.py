@@ -257,7 +257,8 @@ def export(
     Raises UsageError, UnsupportedError, ModelError or ArtifactError.
     """
     from fornaxc.artifact import is_artifact, open_artifact
-    from fornaxc.compiler import import_source, model_path
+    from fornaxc.compiler import model_path
+    from fornaxc.sources import import_source
 
     path = model_path(model_or_artifact)
     if is_artifact(path):
@@ -267,7 +268,8 @@ def export(
             raise UsageError("the dims of an artifact cannot be pinned", code="FX218", hint="export its source model")
         graph = embedded_graph(open_artifact(path))
     else:
-        graph, _ = import_source(path, _request("cpu", dims, True, None, None, None, ()).dims)
+        pins = _request("cpu", dims, True, None, None, None, ()).dims
+        graph, _ = import_source(path, pins, _cache(None).digests.of_file)
         if optimized:
             from fornaxc.passes.pipeline import optimize
 

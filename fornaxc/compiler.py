@@ -14,6 +14,7 @@ from fornaxc.cache import Cache, Descriptor, StoredArtifact, key_of, media
 from fornaxc.errors import ModelError, ToolchainError, UnsupportedError, UsageError
 from fornaxc.manifest import oci_manifest, sources_digest, toolchain_versions
 from fornaxc.phases import PHASES, Clock, Progress, silent
+from fornaxc.sources import import_source
 from fornaxc.targets import Target, parse_target
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _build(path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled
     from fornaxc.passes.pipeline import optimize
 
     with clock.phase("import"):
-        graph, facts = import_source(path, request.dims)
+        graph, facts = import_source(path, request.dims, cache.digests.of_file)
         _dump(request, "import", lambda: print_graph(graph))
     if request.stop_after == "import":
         return Compiled(None, False, "", clock.seconds)
@@ -303,24 +304,6 @@ def _refuse_host_nodes(host_nodes: Sequence[Mapping[str, Any]], request: Request
             details=[dict(n) for n in host_nodes],
             hint="compile without --no-host-fallback to allow it",
         )
-
-
-def import_source(path: Path, dims: Mapping[str, int]) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a model file, and the facts of its source: format, digest, digests of external data."""
-    import hashlib
-
-    from fornaxc.importers.onnx.importer import import_model
-    from fornaxc.importers.onnx.reader import open_model
-
-    model = open_model(path)
-    graph = import_model(model, dims)
-
-    def digest(file: Path) -> str:
-        with file.open("rb") as stream:
-            return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
-
-    external = {name: digest(path.parent / name) for name in sorted(model.external_files())}
-    return graph, {"format": "onnx", "digest": digest(path), "external": external}
 
 
 def _dump(request: Request, phase: str, text: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from fornaxc.artifact import open_artifact
 from fornaxc.compiler import Request
 from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.sources import format_of, import_source
 
 
 def inspect_artifact(path: Path) -> dict[str, Any]:
@@ -23,14 +24,36 @@ def inspect_model(path: Path, request: Request) -> dict[str, Any]:
 
     What a target cannot do is in `refused`, one entry per node, rather than an error.
     """
-    from fornaxc.importers.onnx.importer import import_model
+    document = _stablehlo_facts(path) if format_of(path) == "stablehlo" else _onnx_facts(path)
+    document |= {"target": request.target.label, "supported": True, "refused": []}
+    try:
+        graph, _ = import_source(path, request.dims, lambda file: "")
+    except (UnsupportedError, ModelError) as error:
+        return {**document, "supported": False, "refused": error.details or [{"reason": error.message}]}
+    document.update(_graph_facts(graph, request))
+    return document
+
+
+def _stablehlo_facts(path: Path) -> dict[str, Any]:
+    from fornaxc.importers.stablehlo.reader import open_module
+
+    module = open_module(path)
+    return {
+        "kind": "model",
+        "path": str(path),
+        "format": f"stablehlo {module.form}",
+        "functions": list(module.functions),
+    }
+
+
+def _onnx_facts(path: Path) -> dict[str, Any]:
     from fornaxc.importers.onnx.reader import open_model
     from fornaxc.importers.onnx.structure import raw_graph
 
     model = open_model(path)
     raw = raw_graph(model)
     operators = Counter(f"{node.domain or 'ai.onnx'}::{node.op_type}" for node in raw.nodes)
-    document: dict[str, Any] = {
+    return {
         "kind": "model",
         "path": str(path),
         "format": "onnx",
@@ -41,16 +64,7 @@ def inspect_model(path: Path, request: Request) -> dict[str, Any]:
         "nodes": len(raw.nodes),
         "operators": dict(sorted(operators.items())),
         "external_data": model.external_files(),
-        "target": request.target.label,
-        "supported": True,
-        "refused": [],
     }
-    try:
-        graph = import_model(model, request.dims)
-    except (UnsupportedError, ModelError) as error:
-        return {**document, "supported": False, "refused": error.details or [{"reason": error.message}]}
-    document.update(_graph_facts(graph, request))
-    return document
 
 
 def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:

@@ -52,10 +52,10 @@ def _model(document: dict[str, Any]) -> str:
         {
             "model": document["path"],
             "format": document["format"],
-            "opsets": document["opsets"],
-            "nodes": document["nodes"],
+            "opsets": document.get("opsets", {}),
+            "nodes": document.get("nodes", ""),
             "weights": f"{document['weights']}, {size(document['weight_bytes'])}" if "weights" in document else "",
-            "external data": document["external_data"],
+            "external data": document.get("external_data", []),
             "target": document["target"],
             "supported": document["supported"],
         }
@@ -63,7 +63,7 @@ def _model(document: dict[str, Any]) -> str:
 
 
 def _model_tables(document: dict[str, Any]) -> list[str]:
-    operators = [{"operator": name, "count": count} for name, count in document["operators"].items()]
+    operators = [{"operator": name, "count": count} for name, count in document.get("operators", {}).items()]
     parts = ["operators:", table(operators, indent=2)] if operators else []
     if document["refused"]:
         parts += ["not supported:", table(document["refused"], indent=2)]

@@ -42,10 +42,13 @@ class LoweringContext:
     """The state of one lowering. Rules read `device`, `kind` and `node`, and use the helpers; they keep nothing of it.
 
     `device` is where the current node runs: the compute device, or the host for arithmetic on shapes. `host` is the CPU.
+    `optimization` is the level that was asked for; `rules` is the device kind whose rules are applied, where it is not `kind`.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, optimization: int = 1, rules: str = "") -> None:
         self.kind = kind
+        self.optimization = optimization
+        self.rules = rules
         self.host = DeviceRef.CPU()
         self.compute = DeviceRef.CPU() if kind == "cpu" else DeviceRef.GPU()
         self.device = self.compute

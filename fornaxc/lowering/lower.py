@@ -15,13 +15,13 @@ from fornaxc.ir import graph as ir
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
-from fornaxc.lowering import control, elementwise, indexing, linear, nn, packed, reduction, shape
+from fornaxc.lowering import control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape
 from fornaxc.lowering.context import KERNELS, LoweringContext, kernel_library
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.registry import rule_for
 from fornaxc.lowering.support import unsupported
 
-_FAMILIES = (control, elementwise, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
+_FAMILIES = (control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,19 @@ class Lowered:
 
 
 def lower_graph(
-    graph: ir.Graph, *, device_kind: str, name: str, module: Module | None = None, weight_prefix: str = "w"
+    graph: ir.Graph,
+    *,
+    device_kind: str,
+    name: str,
+    module: Module | None = None,
+    weight_prefix: str = "w",
+    optimization: int = 1,
+    rules: str = "",
 ) -> Lowered:
     """Lower `graph` for "cpu" or "gpu", as one more graph of `module` where that is given.
 
-    Inputs and outputs are on the compute device, in the graph's order. Weights are named by `weight_prefix` and their number in the order
+    `optimization` is the level, 0 to 3. `rules` names a device kind whose rules are applied instead of the device's own: so the kernels for
+    GPUs can be run on a CPU. Inputs and outputs are on the compute device, in the graph's order. Weights are named by `weight_prefix` and their number in the order
     of the program. Raises `UnsupportedError` that lists every node that cannot be lowered.
     """
     refused = unsupported(graph, device_kind)
@@ -50,7 +58,7 @@ def lower_graph(
         names = ", ".join(f"{r['op']} {r['node']!r}" for r in refused[:3])
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
         raise UnsupportedError(f"{names}{more} cannot be compiled for a {device_kind}", details=refused)
-    c = LoweringContext(device_kind)
+    c = LoweringContext(device_kind, optimization, rules)
     types = [_input_type(c, v, index) for index, v in enumerate(graph.inputs)]
     max_graph = Graph(
         name,
@@ -113,7 +121,7 @@ def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
 def _lower_node(c: LoweringContext, node: ir.Node) -> None:
     outer = c.node, c.device
     c.node, c.device = node, _device_of(c, node)
-    rule, on_host = rule_for(type(node.op), "cpu" if c.device.is_cpu() else "gpu")
+    rule, on_host = rule_for(type(node.op), c.rules or ("cpu" if c.device.is_cpu() else "gpu"))
     operands = [c.read(v, c.host if i in on_host else c.device) for i, v in enumerate(node.inputs)]
     try:
         results = rule(c, node.op, *operands)

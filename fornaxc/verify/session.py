@@ -9,13 +9,14 @@ from typing import Any
 
 from fornaxc.artifact import Artifact, open_artifact
 from fornaxc.cache import Cache, Descriptor, media
-from fornaxc.compiler import Compiled, Request, compile_model, import_source, publish, timestamp
+from fornaxc.compiler import Compiled, Request, compile_model, publish, timestamp
 from fornaxc.errors import UsageError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
+from fornaxc.sources import import_source, oracle_of
 from fornaxc.targets import parse_target
-from fornaxc.verify.oracle import GraphOracle, OnnxOracle, OracleRefused, Reference
+from fornaxc.verify.oracle import GraphOracle, OracleRefused, Reference
 from fornaxc.verify.report import Report
 from fornaxc.verify.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
@@ -33,8 +34,8 @@ def verify_model(path: Path, request: Request, cache: Cache, given: dict[str, An
         )
     clock = Clock(progress)
     with clock.phase("verify"):
-        graph, facts = import_source(path, request.dims)
-        samples, more = _samples(graph, OnnxOracle(path), given)
+        graph, facts = import_source(path, request.dims, cache.digests.of_file)
+        samples, more = _samples(graph, oracle_of(path, graph), given)
         report = _report(
             ran.path, compiled.config, samples, [*notes, *more], given, executed_on=ran_request.target.label
         )
@@ -52,14 +53,14 @@ def verify_artifact(path: Path, model: Path | None, given: dict[str, Any], progr
     with clock.phase("verify"):
         notes: list[str] = []
         if model is not None:
-            graph, facts = import_source(model, {})
+            source, facts = import_source(model, {}, Cache.open().digests.of_file)
             if facts["digest"] != artifact.config["source"]["digest"]:
                 raise UsageError(
                     f"{model} is not the model that {path} was compiled from",
                     code="FX225",
                     details=[{"artifact": artifact.config["source"]["digest"], "model": facts["digest"]}],
                 )
-            oracle: Oracle = OnnxOracle(model)
+            oracle: Oracle = oracle_of(model, source)
             graph = embedded_graph(artifact)
         else:
             graph = embedded_graph(artifact)
