@@ -18,6 +18,26 @@ class Unreadable(Exception):
     """A constant whose content is not in the module."""
 
 
+_RESOURCE = re.compile(r"dense_resource<(.+?)>")
+
+
+def resource_array(attribute: Any, info: TensorInfo, module: Any) -> list[Array]:
+    """The content of a `dense_resource` attribute, whose bytes stand at the end of the module. `Unreadable` where they do not."""
+    named = _RESOURCE.search(str(attribute))
+    if named is None:
+        raise Unreadable(f"the constant {str(attribute)[:60]} has no known form")
+    found = re.search(rf'\b{re.escape(named.group(1))}: "0x([0-9A-Fa-f]*)"', module.get_asm(enable_debug_info=False))
+    if found is None:
+        raise Unreadable(f"the constant {named.group(1)!r} has no content in the module")
+    data = bytes.fromhex(found.group(1))[4:]  # the alignment comes first
+    shape = tuple(int(str(d)) for d in info.shape)
+    count = 2 if info.complex else 1
+    if len(data) != int(np.prod(shape, dtype=np.int64)) * count * info.dtype.numpy.itemsize:
+        raise Unreadable(f"the constant {named.group(1)!r} does not have the bytes of its type")
+    pairs = _from_bytes(data, info.dtype).reshape(-1, count)
+    return [np.ascontiguousarray(pairs[:, i]).reshape(shape) for i in range(count)]
+
+
 def dense_array(attribute: Any, info: TensorInfo) -> list[Array]:
     """The content of a dense attribute: one array, or for complex numbers the real and the imaginary one."""
     from jaxlib.mlir import ir
@@ -45,8 +65,7 @@ def text_arrays(text: str, info: TensorInfo, shape: tuple[int, ...]) -> list[Arr
     count = 2 if info.complex else 1
     size = int(np.prod(shape, dtype=np.int64)) * count
     if body.startswith('"0x'):
-        flat = np.frombuffer(bytes.fromhex(body[3 : body.index('"', 1)]), _stored(info.dtype))
-        flat = flat.astype(info.dtype.numpy) if info.dtype.bits < 8 else flat.view(info.dtype.numpy)
+        flat = _from_bytes(bytes.fromhex(body[3 : body.index('"', 1)]), info.dtype)
     else:
         tokens = _TOKEN.findall(body)
         flat = np.array([_number(token, info.dtype) for token in tokens], info.dtype.numpy)
@@ -56,11 +75,11 @@ def text_arrays(text: str, info: TensorInfo, shape: tuple[int, ...]) -> list[Arr
     return [np.ascontiguousarray(pairs[:, i]).reshape(shape) for i in range(count)]
 
 
-def _stored(dtype: DType) -> np.dtype[Any]:
-    """How raw bytes hold elements: sub-byte ones take a byte each."""
-    if dtype is DType.BOOL or dtype.bits >= 8:
-        return dtype.numpy
-    return np.dtype(np.int8 if dtype.is_integer and dtype.is_signed else np.uint8)
+def _from_bytes(data: bytes, dtype: DType) -> Array:
+    """Elements from raw bytes, in which those narrower than a byte take one each."""
+    if dtype.is_integer and dtype.bits < 8:
+        return np.frombuffer(data, np.int8 if dtype.is_signed else np.uint8).astype(dtype.numpy)
+    return np.frombuffer(data, dtype.numpy)
 
 
 def _number(token: str, dtype: DType) -> Any:

@@ -32,8 +32,12 @@ def stablehlo_op(*names: str, elementwise: bool = False) -> Callable[[Handler], 
 
 
 def handler_for(name: str) -> Handler | None:
-    """The handler of an operation, if there is one."""
+    """The handler of an operation, if there is one; CHLO operations without one go through MLIR's decompositions."""
     _load()
+    if name.startswith("chlo.") and name not in _HANDLERS:
+        from fornaxc.importers.stablehlo.decompose import decomposed
+
+        return decomposed
     return _HANDLERS.get(name)
 
 

@@ -405,6 +405,30 @@ def test_one_replica_makes_collectives_the_identity(tmp_path: Path) -> None:
         import_stablehlo(write(tmp_path, text.replace("GROUPS", "[[0, 1]]").replace("COUNT", "2")))
 
 
+def test_constants_that_stand_at_the_end_of_the_module(tmp_path: Path) -> None:
+    text = """func.func @main() -> tensor<3xf32> {
+      %0 = stablehlo.constant dense_resource<NAME> : tensor<3xf32>
+      return %0 : tensor<3xf32> }
+    {-# dialect_resources: { builtin: { w: "0x040000000000803F0000004000004040" } } #-}"""
+    assert run(imported(tmp_path, text.replace("NAME", "w")), [])[0].tolist() == [1, 2, 3]
+    with pytest.raises(UnsupportedError) as caught:
+        import_stablehlo(write(tmp_path, text.replace("NAME", "__elided__")))
+    assert "'__elided__' has no content" in caught.value.details[0]["reason"]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f8E5M2", "f6E2M3FN", "f4E2M1FN", "i4", "ui2", "i2", "ui64"])
+def test_constants_of_every_width(tmp_path: Path, dtype: str) -> None:
+    """Short ones are printed as numbers, long ones as bytes: both are read."""
+    for count in (3, 200):
+        numbers = [i % 2 for i in range(count)]
+        shown = [f"{n}.0" if "i" not in dtype else str(n) for n in numbers]
+        t = f"tensor<{count}x{dtype}>"
+        text = (
+            f"func.func @main() -> {t} {{ %0 = stablehlo.constant dense<[{', '.join(shown)}]> : {t} return %0 : {t} }}"
+        )
+        assert run(imported(tmp_path, text), [])[0].astype(np.float32).tolist() == numbers
+
+
 # --- self-checking modules
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
-from fornaxc.importers.stablehlo.literals import Unreadable, dense_array
+from fornaxc.importers.stablehlo.literals import Unreadable, dense_array, resource_array
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo
 from fornaxc.ir.graph import Array, Value
@@ -14,10 +15,15 @@ from fornaxc.ir.types import TensorType
 
 @stablehlo_op("stablehlo.constant", "chlo.constant", elementwise=True)
 def constant(ctx: OpContext) -> Operand:
+    from jaxlib.mlir import ir
+
     info = ctx.result_info()
     attribute = ctx.op.get_asm(enable_debug_info=False) if info.complex else ctx.attribute("value")
     try:
-        arrays = dense_array(attribute, info)
+        if not info.complex and not isinstance(attribute, ir.DenseElementsAttr):
+            arrays = resource_array(attribute, info, _module(ctx.op))
+        else:
+            arrays = dense_array(attribute, info)
     except Unreadable as error:
         raise Refused(str(error)) from None
     values = [_value(ctx, info, array) for array in arrays]
@@ -33,3 +39,10 @@ def _value(ctx: OpContext, info: TensorInfo, array: Array) -> Value:
 
 def _loader(array: Array) -> Callable[[], Array]:
     return lambda: array
+
+
+def _module(op: Any) -> Any:
+    """The module that holds an operation."""
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
