@@ -378,6 +378,56 @@ def test_quantized_addition(tmp_path: Path) -> None:
     assert results[0].tolist() == [-12, -8]
 
 
+def test_ragged_product(tmp_path: Path) -> None:
+    text = """func.func @main(%a: tensor<7x3xf32>, %b: tensor<3x3x2xf32>, %c: tensor<3xi32>) -> tensor<7x2xf32> {
+      %0 = "chlo.ragged_dot"(%a, %b, %c) {ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [],
+        rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+        lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>} : (tensor<7x3xf32>, tensor<3x3x2xf32>, tensor<3xi32>) -> tensor<7x2xf32>
+      return %0 : tensor<7x2xf32> }"""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((7, 3)).astype(np.float32), rng.standard_normal((3, 3, 2)).astype(np.float32)
+    wanted = np.concatenate([x[:2] @ w[0], x[2:6] @ w[2], np.zeros((1, 2), np.float32)])
+    assert np.allclose(run(imported(tmp_path, text), [x, w, np.array([2, 0, 4], np.int32)])[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "at", "value"),
+    [
+        ("lgamma", 0.1, 2.2527126517342055),
+        ("digamma", 0.5, -1.9635100260214235),
+        ("erf", 0.5, 0.5204998778130465),
+        ("erf_inv", 0.5, 0.4769362762044699),
+        ("erfc", 2.0, 0.004677734981047266),
+        ("bessel_i1e", 1.0, 0.2079104153497085),
+        ("sinh", 0.001, 0.0010000001666666750),
+        ("cosh", 2.0, 3.7621956910836314),
+        ("acosh", 3.0, 1.762747174039086),
+        ("asin", 0.5, 0.5235987755982989),
+    ],
+)
+def test_special_functions(tmp_path: Path, op: str, at: float, value: float) -> None:
+    t = "tensor<1xf64>"
+    text = f"func.func @main(%a: {t}) -> {t} {{ %0 = chlo.{op} %a : {t} -> {t} return %0 : {t} }}"
+    assert run(imported(tmp_path, text), [np.array([at])])[0][0] == pytest.approx(value, rel=1e-7)
+
+
+def test_a_composite_by_name_and_by_its_decomposition(tmp_path: Path) -> None:
+    text = """module {
+      func.func public @main(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+        %0 = stablehlo.composite "chlo.erf" %a {decomposition = @wrong} : (tensor<2xf32>) -> tensor<2xf32>
+        %1 = stablehlo.composite "my.twice" %a {decomposition = @twice} : (tensor<2xf32>) -> tensor<2xf32>
+        return %0, %1 : tensor<2xf32>, tensor<2xf32>
+      }
+      func.func private @wrong(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }
+      func.func private @twice(%a: tensor<2xf32>) -> tensor<2xf32> {
+        %0 = stablehlo.add %a, %a : tensor<2xf32>
+        return %0 : tensor<2xf32>
+      }
+    }"""
+    first, second = run(imported(tmp_path, text), [np.array([0, 0.5], np.float32)])
+    assert first.tolist() == [0, pytest.approx(0.5204999, rel=1e-6)] and second.tolist() == [0, 1]
+
+
 def test_complex_arguments_are_pairs(tmp_path: Path) -> None:
     text = """func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
       %i = stablehlo.constant dense<(0.0, 1.0)> : tensor<complex<f32>>

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops.linear import contract
 from fornaxc.importers.stablehlo.registry import stablehlo_op
@@ -150,6 +152,15 @@ def ragged_dot(ctx: OpContext) -> Operand:
     ctx.refuse_unless(
         x.type.rank == 2 and w.type.rank == 3 and sizes.type.rank == 1, f"a ragged product of {x.type} and {w.type}"
     )
+    numbers = dict(re.findall(r"(\w+_dimensions) = \[([\d, ]*)\]", str(ctx.attribute("ragged_dot_dimension_numbers"))))
+    plain = {
+        "lhs_contracting_dimensions": "1",
+        "rhs_contracting_dimensions": "1",
+        "lhs_ragged_dimensions": "0",
+        "rhs_group_dimensions": "0",
+    }
+    given = {name: axes for name, axes in numbers.items() if axes}
+    ctx.refuse_unless(given == plain, f"a ragged product over {given}")
     groups, rows = w.type.shape[0], x.type.shape[0]
     ctx.refuse_unless(isinstance(groups, int), "a symbolic number of groups")
     number = b.emit(Iota((rows,), 0, DType.I64))
