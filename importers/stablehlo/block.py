@@ -25,8 +25,9 @@ class Broken(Exception):
 class Program:
     """What all blocks of a module share: its functions, and what was refused or is invalid."""
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Mapping[str, Any], label: str = "") -> None:
         self.functions = functions
+        self.label = label  # what the file is called in places of the text
         self.refused: list[dict[str, Any]] = []
         self.invalid: list[dict[str, Any]] = []
         self.predicates: dict[Value, tuple[str, Dim, Dim]] = {}  # comparisons of sizes that depend on the sizes
@@ -35,9 +36,14 @@ class Program:
         self._add(self.refused, op, reason)
 
     def _add(self, findings: list[dict[str, Any]], op: Any, reason: str) -> None:
-        entry = {"op": op.name, "location": location_text(op.location), "reason": reason}
+        entry = {"op": op.name, "location": self.place(op), "reason": reason}
         if entry not in findings:
             findings.append(entry)
+
+    def place(self, op: Any) -> str:
+        """Where an operation comes from: a name, or file:line:column."""
+        text = location_text(op.location)
+        return f"{self.label}{text[1:]}" if text.startswith("-:") else text
 
     def reject(self, op: Any, reason: str) -> None:
         self._add(self.invalid, op, reason)

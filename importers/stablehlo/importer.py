@@ -9,6 +9,7 @@ from typing import Any
 
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.stablehlo.block import BlockImporter, Broken, Program
+from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.dimensions import SizeArguments, dim_names
 from fornaxc.importers.stablehlo.reader import StablehloModule, open_module
 from fornaxc.importers.stablehlo.types import Complex, Operand, Token, UnknownType, parts, tensor_info
@@ -39,7 +40,7 @@ def import_module(
     """As `import_stablehlo`, of a module that is parsed already."""
     function = module.functions[entry_name(module, entry)]
     builder = GraphBuilder()
-    program = Program(module.functions)
+    program = Program(module.functions, module.path.name)
     block = function.regions[0].blocks[0]
     inputs = _Inputs(module, function, builder, pins, dict(freeze or {}))
     arguments = [inputs.operand(argument, i) for i, argument in enumerate(block.arguments)]
@@ -69,7 +70,9 @@ def entry_name(module: StablehloModule, entry: str | None) -> str:
         return entry
     if not module.public:
         raise ModelError(
-            f"{module.path} has no public function", code="FX406", hint="name the function to compile with --entry"
+            f"{module.path} has no public function",
+            code=Code.NO_FUNCTION,
+            hint="name the function to compile with --entry",
         )
     if len(module.public) > 1 and "main" not in module.public:
         raise UsageError(
@@ -232,7 +235,7 @@ def _raise_findings(module: StablehloModule, program: Program) -> None:
         more = f" (and {len(program.invalid) - 1} more)" if len(program.invalid) > 1 else ""
         raise ModelError(
             f"{module.path.name}: {first['op']} at {first['location'] or 'an unknown place'} is invalid: {first['reason']}{more}",
-            code="FX420",
+            code=Code.INVALID_OPERATION,
             details=program.invalid,
         )
     if program.refused:

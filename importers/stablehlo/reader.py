@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fornaxc.errors import ModelError
+from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.jaxexport import Damaged, JaxExport, read_jax_export
 from fornaxc.importers.stablehlo.sniff import BYTECODE, HEAD_BYTES, stablehlo_form
 
@@ -75,16 +76,18 @@ def open_module(path: Path) -> StablehloModule:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}", code="FX401") from None
+        raise ModelError(f"{path}: {error.strerror}", code=Code.UNREADABLE_FILE) from None
     form = stablehlo_form(data[:HEAD_BYTES])
     if form is None:
-        raise ModelError(f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file", code="FX402")
+        raise ModelError(
+            f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file", code=Code.OTHER_FORMAT
+        )
     export = None
     if form == "jaxexport":
         try:
             export = read_jax_export(data)
         except Damaged as damage:
-            raise ModelError(f"{path} is a damaged jax.export file: {damage}", code="FX403") from None
+            raise ModelError(f"{path} is a damaged jax.export file: {damage}", code=Code.DAMAGED) from None
         data = export.module
     module = parse_bytes(data, str(path)) if data.startswith(BYTECODE) else parse_text(data.decode(), str(path))
     return module_of(module, path, form, export)
@@ -115,7 +118,7 @@ def parse_bytes(data: bytes, label: str) -> Any:
     from fornaxc.importers.stablehlo.probe import survives
 
     if not survives(data):
-        raise ModelError(f"{label}: the bytecode is damaged; jaxlib's reader crashes on it", code="FX403")
+        raise ModelError(f"{label}: the bytecode is damaged; jaxlib's reader crashes on it", code=Code.DAMAGED)
     return parse_module_bytes(data, label)
 
 
@@ -142,7 +145,7 @@ def _stable(module: Any, label: str) -> Any:
             try:
                 run_passes(module, "vhlo-legalize-to-stablehlo")
             except ir.MLIRError as error:
-                raise ModelError(f"{label}: {_first_line(str(error))}", code="FX405") from None
+                raise ModelError(f"{label}: {_first_line(str(error))}", code=Code.NOT_PARSED) from None
     return module
 
 
@@ -164,7 +167,7 @@ def _check_window(data: bytes, label: str) -> None:
         operation = _first_operation(data)
         raise ModelError(
             f"{label}: {operation}the artifact has StableHLO version {shown}; this reader takes {oldest} to {newest}",
-            code="FX404",
+            code=Code.OTHER_VERSION,
             details=[{"artifact_version": shown, "oldest": oldest, "newest": newest, "op": operation.strip(": ")}],
             hint="export the model again for a version in this range, or use a fornaxc with a matching jaxlib",
         )
@@ -197,7 +200,7 @@ def _parse_error(message: str, label: str) -> ModelError:
     where = f"{label}:{line}:{column}" if place else label
     return ModelError(
         f"{where}: {text}",
-        code="FX405",
+        code=Code.NOT_PARSED,
         details=[{"line": line, "column": column, "problem": text}],
         hint="the text must be StableHLO as jaxlib's parser reads it",
     )
@@ -214,7 +217,7 @@ def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
         text = f"{operation.group(1)} is not known ({text}); the artifact is {shown}, this reader takes {oldest} to {newest}"
     elif "attempting to parse" in message or "end of" in message:
         text = f"the bytecode is cut short ({text})"
-    return ModelError(f"{label}: {text}", code="FX403", details=details)
+    return ModelError(f"{label}: {text}", code=Code.DAMAGED, details=details)
 
 
 def _first_line(message: str) -> str:

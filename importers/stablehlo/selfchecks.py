@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.dimensions import SizeArguments
 from fornaxc.importers.stablehlo.importer import import_module
 from fornaxc.importers.stablehlo.reader import StablehloModule, module_of, parse_text
@@ -104,7 +105,7 @@ class _Rewriter:
         with module.module.context, ir.Location.unknown():
             checks = [op.operation for op in self.block.operations if _check_kind(op.operation)]
             if not checks:
-                raise ModelError(f"{module.path}: the module compares nothing", code="FX407")
+                raise ModelError(f"{module.path}: the module compares nothing", code=Code.NO_CHECK)
             kinds = [_check_kind(op) for op in checks]
             places = [_expected_place(op) for op in checks]
             wanted = [op.operands[place] for op, place in zip(checks, places, strict=True)]
@@ -127,7 +128,7 @@ class _Rewriter:
             return self._evaluate(name)[list(owner.results).index(value)]
         if owner.name == "stablehlo.constant":
             return constant_arrays(owner)
-        raise ModelError(f"{self.module.path}: what is expected is not a constant", code="FX407")
+        raise ModelError(f"{self.module.path}: what is expected is not a constant", code=Code.NO_CHECK)
 
     def _evaluate(self, name: str) -> list[list[Array]]:
         """The results of a function without arguments, part by part."""

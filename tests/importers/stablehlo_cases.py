@@ -20,7 +20,7 @@ def outcome(name: str, text: str) -> tuple[str, str]:
     try:
         case = read_check(name, text)
     except ModelError as error:
-        return ("nothing", "") if error.code == "FX407" else ("invalid", f"{error.message} {error.details}")
+        return ("nothing", "") if error.code == "FX436" else ("invalid", f"{error.message} {error.details}")
     except FornaxError as error:
         return "refused", "; ".join(f"{d.get('op')}: {d.get('reason')}" for d in error.details) or error.message
     check(case.graph)
