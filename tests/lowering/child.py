@@ -1,4 +1,4 @@
-"""Compiles and runs the cases of one module: `python child.py REPORT FOLDER...` (see `harness`)."""
+"""Compiles and runs the cases of one module: `python child.py REPORT RULES FOLDER...` (see `harness`)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def to_buffer(array: Any) -> Any:
     array = np.ascontiguousarray(array) if array.ndim else np.array(array)
     if array.dtype == BF16:
         return Buffer.from_numpy(array.view(np.uint16)).view(DType.bfloat16, array.shape)
+    if array.ndim == 0:  # from_numpy fails on a rank-0 bool
+        return Buffer.from_numpy(array.reshape(1)).view(DType.from_numpy(array.dtype), ())
     return Buffer.from_numpy(array)
 
 
@@ -43,7 +45,7 @@ def to_array(buffer: Any) -> Any:
 
 
 def main() -> None:
-    report, folders = Path(sys.argv[1]), [Path(f) for f in sys.argv[2:]]
+    report, rules, folders = Path(sys.argv[1]), sys.argv[2], [Path(f) for f in sys.argv[3:]]
     from max import driver, engine
     from max.graph import Module
 
@@ -53,15 +55,16 @@ def main() -> None:
         weights = read_arrays(folder / "weights")
         graphs[folder] = graph_from_json(document, lambda number, _, held=weights: held[number])
     registry, good, module = {}, [], Module()
+    device = {"device_kind": "cpu", "rules": rules}
     for folder, graph in graphs.items():
         prefix = f"{folder.name}_"
         try:
-            lower_graph(graph, device_kind="cpu", name=f"g{folder.name}", module=Module(), weight_prefix=prefix)
+            lower_graph(graph, name=f"g{folder.name}", module=Module(), weight_prefix=prefix, **device)
         except Exception as error:
             text = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}"
             (folder / "result.json").write_text(json.dumps({"phase": "lower", "error": text}))
             continue
-        lowered = lower_graph(graph, device_kind="cpu", name=f"g{folder.name}", module=module, weight_prefix=prefix)
+        lowered = lower_graph(graph, name=f"g{folder.name}", module=module, weight_prefix=prefix, **device)
         registry.update(zip(lowered.weight_names, map(to_buffer, read_arrays(folder / "weights")), strict=True))
         good.append(folder)
     if not good:

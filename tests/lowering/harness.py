@@ -41,17 +41,17 @@ class Outcome:
 
 
 def run_cases(
-    cases: Sequence[Case], *, per_module: int = 60, timeout: float = 600, store: Path | None = None
+    cases: Sequence[Case], *, per_module: int = 60, timeout: float = 600, store: Path | None = None, rules: str = ""
 ) -> dict[str, Outcome]:
-    """Run every case on the CPU; names must be unique."""
+    """Run every case on the CPU, lowered by the rules of another kind of device where `rules` says so; names must be unique."""
     assert len({name for name, _, _ in cases}) == len(cases), "two cases have one name"
     with tempfile.TemporaryDirectory(prefix="fornaxc-cases-") as scratch:
         base = store or Path(scratch)
-        version = _sources_digest() if store else ""
+        version = (_sources_digest() if store else "") + rules
         folders = {name: base / _write_case(base, graph, inputs, version) for name, graph, inputs in cases}
         todo = [f for f in dict.fromkeys(folders.values()) if not (f / "result.json").exists()]
         for first in range(0, len(todo), per_module):
-            _run_module(todo[first : first + per_module], timeout)
+            _run_module(todo[first : first + per_module], timeout, rules)
         return {name: _read(folder) for name, folder in folders.items()}
 
 
@@ -101,26 +101,26 @@ def _finish(folder: Path, phase: str, error: str) -> None:
         (folder / "result.json").write_text(json.dumps({"phase": phase, "error": error[-2000:]}))
 
 
-def _run_module(folders: list[Path], timeout: float) -> None:
+def _run_module(folders: list[Path], timeout: float, rules: str) -> None:
     """Run one module; halve it where it does not compile, and go on after a case that kills the process."""
     pending = [f for f in folders if not (f / "result.json").exists()]
     if not pending:
         return
-    report, ended = _child(pending, timeout)
+    report, ended = _child(pending, timeout, rules)
     left = [f for f in pending if not (f / "result.json").exists()]
     if not left:
         return
     running = report.get("running")
     if running is not None:  # the module compiled; one case crashed while it ran
         _finish(Path(running), "crash", ended)
-        _run_module(left, timeout)
+        _run_module(left, timeout, rules)
     elif len(left) == 1:
         _finish(left[0], "timeout" if ended == "timeout" else "compile", report.get("error", ended))
     elif len(left) < len(pending) and "error" not in report:
-        _run_module(left, timeout)
+        _run_module(left, timeout, rules)
     else:
         for part in _parts(left, report.get("error", "")):
-            _run_module(part, timeout)
+            _run_module(part, timeout, rules)
 
 
 def _parts(folders: list[Path], error: str) -> list[list[Path]]:
@@ -132,13 +132,13 @@ def _parts(folders: list[Path], error: str) -> list[list[Path]]:
     return [folders[:middle], folders[middle:]]
 
 
-def _child(folders: list[Path], timeout: float) -> tuple[dict[str, Any], str]:
+def _child(folders: list[Path], timeout: float, rules: str) -> tuple[dict[str, Any], str]:
     """Start the child on these cases; what it reported, and how it ended."""
     with tempfile.TemporaryDirectory(prefix="fornaxc-module-") as scratch:
         report, log = Path(scratch) / "report.json", Path(scratch) / "log"
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("child.py")), str(report), *map(str, folders)],
+                [sys.executable, str(Path(__file__).with_name("child.py")), str(report), rules, *map(str, folders)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

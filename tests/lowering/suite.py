@@ -24,12 +24,16 @@ RTOL = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-5, "float64": 1e-9}
 
 @dataclass
 class Suite:
-    """Cases by name; the first `verify` compiles and runs all those that pytest selected."""
+    """Cases by name; the first `verify` compiles and runs all those that pytest selected.
+
+    `rules` is the kind of device whose rules are applied, where it is not the CPU.
+    """
 
     cases: dict[str, Case] = field(default_factory=dict)
     expected: dict[str, list[Array]] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
     selected: list[str] = field(default_factory=list)
+    rules: str = ""
     _outcomes: dict[str, Outcome] | None = None
 
     def add(
@@ -75,7 +79,7 @@ class Suite:
 
     def outcomes(self) -> dict[str, Outcome]:
         if self._outcomes is None:
-            self._outcomes = run_cases([self.cases[name] for name in self.selected or self.cases])
+            self._outcomes = run_cases([self.cases[name] for name in self.selected or self.cases], rules=self.rules)
         return self._outcomes
 
     def verify(self, name: str) -> None:

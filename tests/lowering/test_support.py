@@ -86,9 +86,6 @@ def test_every_case_lowers(module: object, kind: str) -> None:
     from fornaxc.lowering.lower import lower_graph
 
     for name, graph, _ in module.SUITE.cases.values():
-        if kind == "gpu" and name.startswith("conv_nhwc_"):
-            assert unsupported(graph, kind)
-            continue
         try:
             lower_graph(graph, device_kind=kind, name="g", module=Module())
         except Exception as error:
