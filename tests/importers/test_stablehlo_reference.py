@@ -288,6 +288,38 @@ PROGRAMS = {
         "%i: tensor<i32>, %a: tensor<3xf32>",
         "tensor<3xf32>",
     ),
+    "place of the largest": function(
+        "%i = stablehlo.iota dim = 1 : tensor<3x9xi32>\n%s = stablehlo.constant dense<0xFF800000> : tensor<f32>\n"
+        "%z = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%r:2 = stablehlo.reduce(%a init: %s), (%i init: %z) across dimensions = [1] :"
+        " (tensor<3x9xf32>, tensor<3x9xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)\n"
+        "reducer(%x: tensor<f32>, %y: tensor<f32>) (%j: tensor<i32>, %k: tensor<i32>) {\n"
+        "%c = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "%n = stablehlo.compare NE, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>\n%o = stablehlo.or %c, %n : tensor<i1>\n"
+        "%e = stablehlo.compare EQ, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "%l = stablehlo.compare LT, %j, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>\n%m = stablehlo.and %e, %l : tensor<i1>\n"
+        "%p = stablehlo.or %o, %m : tensor<i1>\n%v = stablehlo.select %o, %x, %y : tensor<i1>, tensor<f32>\n"
+        "%w = stablehlo.select %p, %j, %k : tensor<i1>, tensor<i32>\nstablehlo.return %v, %w : tensor<f32>, tensor<i32>\n}",
+        "%a: tensor<3x9xf32>",
+        "tensor<3xi32>",
+        "r#1",
+    ),
+    "place of the smallest": function(
+        "%i = stablehlo.iota dim = 1 : tensor<3x9xi32>\n%s = stablehlo.constant dense<0x7F800000> : tensor<f32>\n"
+        "%z = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%r:2 = stablehlo.reduce(%a init: %s), (%i init: %z) across dimensions = [1] :"
+        " (tensor<3x9xf32>, tensor<3x9xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)\n"
+        "reducer(%x: tensor<f32>, %y: tensor<f32>) (%j: tensor<i32>, %k: tensor<i32>) {\n"
+        "%c = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "%n = stablehlo.compare NE, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>\n%o = stablehlo.or %c, %n : tensor<i1>\n"
+        "%e = stablehlo.compare EQ, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "%l = stablehlo.compare LT, %j, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>\n%m = stablehlo.and %e, %l : tensor<i1>\n"
+        "%p = stablehlo.or %o, %m : tensor<i1>\n%v = stablehlo.select %o, %x, %y : tensor<i1>, tensor<f32>\n"
+        "%w = stablehlo.select %p, %j, %k : tensor<i1>, tensor<i32>\nstablehlo.return %v, %w : tensor<f32>, tensor<i32>\n}",
+        "%a: tensor<3x9xf32>",
+        "tensor<3xi32>",
+        "r#1",
+    ),
     "clamp with scalars": function(
         "%r = stablehlo.clamp %a, %b, %c : (tensor<f32>, tensor<9xf32>, tensor<f32>) -> tensor<9xf32>",
         "%a: tensor<f32>, %b: tensor<9xf32>, %c: tensor<f32>",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.ops.argreduce import arg_reduction
 from fornaxc.importers.stablehlo.ops.arithmetic import binary, narrow, wide_type
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, parts, rebuild
@@ -62,6 +63,9 @@ def reduce(ctx: OpContext) -> list[Operand]:
         sums = [_known(ctx, "add", x, i, axes) for x, i in pairs]
         if sums[0] is not None and sums[1] is not None:
             return [Complex(sums[0], sums[1])]
+    found = arg_reduction(ctx, operands, inits, axes)
+    if found is not None:
+        return found
     results = fold(ctx, operands, inits, axes, lambda x, y: region.apply([*x, *y]))
     return [rebuild(o, [c.squeeze(ctx.b, v, axes) for v in parts(o)]) for o in results]
 
