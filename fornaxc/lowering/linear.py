@@ -48,6 +48,27 @@ def stock_matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
     return found
 
 
+def multiply(c: LoweringContext, a: T, b: T) -> T:
+    """The product of two matrices, or of batches of them: on a GPU, up to level 1, by the kernel that is compiled once."""
+    if (c.rules or c.kind) == "cpu" or c.optimization > 1:
+        return ops.matmul(a, b)
+    if a.rank == 2:
+        return ops.squeeze(multiply_once(c, ops.unsqueeze(a, 0), ops.unsqueeze(b, 0)), 0)
+    return multiply_once(c, a, b)
+
+
+def multiply_once(c: LoweringContext, a: T, b: T, transposed: bool = False) -> T:
+    """[B, M, K] times [B, K, N], or times [B, N, K] where `transposed`, by a kernel that serves all shapes."""
+    type = TensorType(a.dtype, [*a.shape[:2], b.shape[1 if transposed else 2]], c.device)
+    return c.custom("fx_gpu_matmul", [a, b], [type], transposed=int(transposed))[0]
+
+
+def swaps_last(perm: tuple[int, ...]) -> bool:
+    """Whether a transpose swaps the last two axes and leaves the others."""
+    rank = len(perm)
+    return perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
 _SMALL_INTS = (DType.int8, DType.int16, DType.uint8, DType.uint16)
 
 
@@ -130,7 +151,7 @@ def _conv_by_taps(c: LoweringContext, op: Conv, x: T, w: T) -> T:
     columns = reshape(c, ops.concat(seen, 2) if len(seen) > 1 else seen[0], [batch * groups, total, places])
     kernel = ops.permute(w, [0, *range(2, rank + 2), 1])
     kernel = ops.broadcast_to(reshape(c, kernel, [1, groups, width, total]), c.shape([batch, groups, width, total]))
-    found = ops.matmul(reshape(c, kernel, [batch * groups, width, total]), columns)
+    found = multiply(c, reshape(c, kernel, [batch * groups, width, total]), columns)
     return reshape(c, found, result)
 
 

@@ -21,7 +21,8 @@ from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.registry import rule_for
 from fornaxc.lowering.support import unsupported
 
-_FAMILIES = (control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
+# importing them registers the rules
+_FAMILIES = (control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fornaxc.ir.ops import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import Maths, activate, less, widened
+from fornaxc.lowering.linear import multiply
 from fornaxc.lowering.reduction import extreme_along
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
@@ -145,7 +146,7 @@ def _reversal(c: LoweringContext, lengths: T | None) -> T:
 def _times_transposed(c: LoweringContext, a: T, b: T) -> T:
     """a [M, K] times the transpose of b [N, K]."""
     if c.kind == "gpu" or a.dtype != DType.float32:
-        return ops.matmul(a, ops.transpose(b, 0, 1))
+        return multiply(c, a, ops.transpose(b, 0, 1))
     rows, columns = a.shape[0], b.shape[0]
     operands = [ops.unsqueeze(a, 0), ops.unsqueeze(b, 0), c.literal(np.array([1], np.int64))]
     (found,) = c.custom("fx_bmm", operands, [TensorType(a.dtype, [1, rows, columns], c.device)])

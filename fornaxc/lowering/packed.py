@@ -13,7 +13,7 @@ from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
-from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool
+from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool, swaps_last
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -50,7 +50,7 @@ def _conv(c: LoweringContext, op: Conv, x: TensorValue, w: TensorValue) -> Tenso
     return ops.cast(reshape(c, ops.permute(found, [0, 3, 1, 2]), result), x.dtype)
 
 
-@lower(PackConv, on="cpu")
+@lower(PackConv)
 def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
     """Packs while the program runs: for filters that are computed."""
     k, channels, r, s = (int(d) for d in w.shape)
@@ -80,7 +80,7 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
     if left.type.dtype is not DType.F32:
         return stock_matmul(c, op, a, b)
     maker = c.producers.get(right)
-    transposed = maker is not None and isinstance(maker.op, Transpose) and _swaps_last(maker.op.perm)
+    transposed = maker is not None and isinstance(maker.op, Transpose) and swaps_last(maker.op.perm)
     if transposed and maker is not None:
         b = c.read(maker.inputs[0], c.device)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
@@ -98,12 +98,6 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
         [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)],
     )[0]
     return reshape(c, y, c.node.outputs[0].type.shape)
-
-
-def _swaps_last(perm: tuple[int, ...]) -> bool:
-    """Whether a transpose swaps the last two axes and leaves the others."""
-    rank = len(perm)
-    return perm == (*range(rank - 2), rank - 1, rank - 2)
 
 
 @lower(Pool, on="cpu")

@@ -6,7 +6,7 @@ from typing import Any
 
 from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import ConvNhwc, Cumulative, If, PackConv, TopK
+from fornaxc.ir.ops import Cumulative, If, PackedRecurrence, TopK
 from fornaxc.ir.types import DType, TensorType
 
 SUPPORTED = frozenset(
@@ -83,7 +83,7 @@ def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
         if fresh:
             return "its branches give results of different sizes"
     if device_kind == "gpu":
-        if isinstance(node.op, ConvNhwc | PackConv):
+        if isinstance(node.op, PackedRecurrence):
             return "this operation is one of the CPU's own kernels"
         if isinstance(node.op, TopK) and isinstance(node.op.k, DimExpr):
             return "on a GPU the k of top_k must be known when the model is compiled"

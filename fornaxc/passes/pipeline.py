@@ -20,12 +20,16 @@ from fornaxc.passes.simplify import simplify
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A rewriting of graphs. `kinds` are the device kinds that it is for."""
+    """A rewriting of graphs. `kinds` are the device kinds that it is for; on a GPU up to a level of optimization only."""
 
     name: str
     function: Callable[[Graph], Graph]
     description: str
     kinds: tuple[str, ...] = ("cpu", "gpu")
+    highest_on_gpu: int = 3
+
+    def applies(self, device_kind: str, optimization: int) -> bool:
+        return device_kind in self.kinds and (device_kind != "gpu" or optimization <= self.highest_on_gpu)
 
 
 def _tidy(graph: Graph) -> Graph:
@@ -36,12 +40,17 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify", simplify, "drop identities; merge chains of reshapes, transposes and broadcasts"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
-    Pass("fuse-conv", fuse_conv, "convolutions as the CPU's channels-last kernel, with bias and activation", ("cpu",)),
+    Pass(
+        "fuse-conv",
+        fuse_conv,
+        "convolutions as one channels-last kernel, with bias and activation; on a GPU below -O2",
+        highest_on_gpu=1,
+    ),
     Pass(
         "fuse-linear",
         fuse_linear,
-        "products with constant matrices as the same kernel, with bias and activation",
-        ("cpu",),
+        "products with constant matrices as the same kernel, with bias and activation; on a GPU below -O2",
+        highest_on_gpu=1,
     ),
     Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
@@ -49,15 +58,15 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = ()) -> Graph:
-    """Run the passes that are for a device kind ("cpu" or "gpu"), the graph checked after each."""
+def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optimization: int = 1) -> Graph:
+    """Run the passes that are for a device kind ("cpu" or "gpu") and a level (0 to 3), the graph checked after each."""
     known = [p.name for p in PASSES]
     for name in disabled:
         if name not in known:
             raise UsageError(f"no pass is named {name!r}", code="FX211", hint=f"the passes are: {', '.join(known)}")
     check(graph)
     for step in PASSES:
-        if device_kind in step.kinds and step.name not in disabled:
+        if step.applies(device_kind, optimization) and step.name not in disabled:
             graph = step.function(graph)
             check(graph)
     return graph
