@@ -136,7 +136,7 @@ def _request(
     if stop_after is not None and stop_after not in names:
         raise UsageError(f"no phase is named {stop_after!r}", code="FX213", hint=f"the phases are: {', '.join(names)}")
     for name, size in (dims or {}).items():
-        if size < 0:
+        if not 0 <= size < 2**63:
             raise UsageError(f"the dim {name!r} cannot have size {size}", code="FX214")
     return Request(
         parse_target(target),

@@ -51,8 +51,14 @@ def is_artifact(path: Path) -> bool:
 
 def open_artifact(path: Path) -> Artifact:
     """Open and prove an artifact. Raises ArtifactError where it is damaged or of a newer format."""
-    with_manifest = path.is_file() and path.open("rb").read(1) == b"{"
-    return _from_cache(path) if with_manifest else _from_archive(path)
+    return _from_cache(path) if _is_manifest(path) else _from_archive(path)
+
+
+def _is_manifest(path: Path) -> bool:
+    try:
+        return path.is_file() and path.open("rb").read(1) == b"{"
+    except OSError:
+        return False  # and the archive's reader says why
 
 
 def _from_archive(path: Path) -> Artifact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -323,12 +324,21 @@ def timestamp() -> str:
 
 
 def model_path(model: str | Path) -> Path:
-    """An existing file. ModelError otherwise."""
+    """An existing ordinary file; nothing else is opened, since a pipe may never answer. ModelError otherwise."""
     path = Path(model)
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        broken = path.is_symlink()
+        what = "is a link to a file that does not exist" if broken else "does not exist"
+        raise ModelError(f"{path} {what}", code="FX401", hint="check the path") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"{path} cannot be read: {reason}", code="FX404", hint="check the path") from None
+    if stat.S_ISDIR(mode):
         raise ModelError(f"{path} is a folder, not a file", code="FX402", hint="give the file inside it")
-    if not path.exists():
-        raise ModelError(f"{path} does not exist", code="FX401", hint="check the path")
+    if not stat.S_ISREG(mode):
+        raise ModelError(f"{path} is not an ordinary file", code="FX402", hint="give the name of a file")
     return path
 
 

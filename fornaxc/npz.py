@@ -17,6 +17,8 @@ from fornaxc.ir.graph import Array
 
 def load_npz(path: Path, what: str) -> dict[str, Array]:
     """The arrays of the .npz file that is called the `what` file. Raises UsageError where it is not one."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"the {what} file {path} is not an ordinary file", code="FX224")
     try:
         data = np.load(path, allow_pickle=False)
         if isinstance(data, np.ndarray):

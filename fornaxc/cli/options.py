@@ -30,7 +30,8 @@ def _dims(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
         name, equals, size = value.rpartition("=")
         if not equals or not name or not size.isdecimal():
             raise click.BadParameter(f"{value!r} is not NAME=SIZE, for example batch=8", ctx, param)
-        sizes[name] = int(size)
+        if sizes.setdefault(name, int(size)) != int(size):
+            raise click.BadParameter(f"the dim {name!r} is given two sizes: {sizes[name]} and {int(size)}", ctx, param)
     return sizes
 
 

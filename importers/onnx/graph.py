@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
-from fornaxc.importers.onnx.registry import Item, TensorList, handled_versions, handler_for
+from fornaxc.importers.onnx.registry import Handler, Item, TensorList, handled_versions, handler_for
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Array, Origin, Value
 from fornaxc.ir.ops import IrError
@@ -104,6 +104,7 @@ class GraphImporter:
         """Import every node; refusals and violations are collected, and what depends on them is left out."""
         for node in self.raw.nodes:
             if any(self._is_broken(name) for name in node.inputs if name):
+                self._find_unknown(node)
                 self.broken.update(name for name in node.outputs if name)
                 continue
             try:
@@ -122,11 +123,22 @@ class GraphImporter:
         self.findings.add(kind, node, reason)
         self.broken.update(name for name in node.outputs if name)
 
-    def _node(self, node: RawNode) -> None:
+    def _find_unknown(self, node: RawNode) -> None:
+        """Report operators that nothing handles in a node whose inputs are unknown, and in its bodies."""
+        if self._handler(node) is None:
+            self.findings.add("refused", node, self._no_handler(node))
+        for body in node.bodies():
+            for inner in body.nodes:
+                self._find_unknown(inner)
+
+    def _handler(self, node: RawNode) -> Handler | None:
         since = node.since_version
         if since is None and node.opset > 0:  # onnxruntime's own operators, which have a first version only
             since = 1
-        handler = None if since is None else handler_for(node.domain, node.op_type, since)
+        return None if since is None else handler_for(node.domain, node.op_type, since)
+
+    def _node(self, node: RawNode) -> None:
+        handler = self._handler(node)
         if handler is None:
             raise Refused(self._no_handler(node))
         self.b.origin = Origin(node.name, node.op_type, node.opset)

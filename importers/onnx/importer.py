@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from pathlib import Path
+from unicodedata import normalize
 
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
+from fornaxc.importers.onnx.context import Refused
 from fornaxc.importers.onnx.graph import Findings, GraphImporter, input_type
 from fornaxc.importers.onnx.reader import OnnxModel, open_model
 from fornaxc.importers.onnx.registry import TensorList
@@ -48,7 +51,10 @@ def import_model(model: OnnxModel, pins: Mapping[str, int]) -> Graph:
 def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> list[Value]:
     outputs = []
     for info in raw.outputs:
-        value = importer.lookup(info.name)
+        try:
+            value = importer.lookup(info.name)
+        except Refused as refusal:
+            raise UnsupportedError(str(refusal), code="FX303", details=[{"output": info.name}]) from None
         if value is None:
             raise ModelError(f"{path}: nothing defines the output {info.name!r}", code="FX421")
         if isinstance(value, TensorList):
@@ -85,7 +91,7 @@ def _raise_findings(path: Path, findings: Findings) -> None:
 
 
 def _input_types(inputs: Sequence[ValueInfo], pins: Mapping[str, int]) -> list[TensorType]:
-    namer = _DimNames()
+    namer = _DimNames({d for info in inputs for d in info.dims or () if isinstance(d, str)})
     types = []
     for info in inputs:
         dtype = element_type(info.elem_type) if info.elem_type is not None else None
@@ -118,9 +124,11 @@ class _DimNames:
 
     A `dim_param` that is an expression of other names ("past + 1") is kept as one where each of its names is also a dim of its own;
     otherwise the whole of it is one unknown size. A placeholder ("?", "-1", "") is a size of its own every time.
+    Different names stay different sizes, whatever characters they have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: set[str]) -> None:
+        self._given = given
         self._count = 0
         self._taken: dict[str, str] = {}
 
@@ -129,21 +137,29 @@ class _DimNames:
             return dim
         text = "" if dim is None or isinstance(dim, int) else dim
         if _ANONYMOUS.fullmatch(text):
+            while self._used(f"d{self._count}"):
+                self._count += 1
             self._count += 1
             return symbol(f"d{self._count - 1}")
         try:
             parsed = parse_dim(text)
-        except (ValueError, ZeroDivisionError):
+        except (ValueError, ArithmeticError, RecursionError, MemoryError):  # the last two are for deep nesting
             return symbol(self.plain(text))
-        return parsed
+        negative = isinstance(parsed, int) and parsed < 0
+        return symbol(self.plain(text)) if negative else parsed
 
     def plain(self, name: str) -> str:
         """A dim's name as an identifier."""
         if name not in self._taken:
-            text = re.sub(r"\W", "_", name)
-            text = text if text.isidentifier() else f"d_{text}"
+            text = re.sub(r"\W", "_", normalize("NFKC", name))  # as Python's parser does, which reads dims again
+            text = text if text.isidentifier() and not iskeyword(text) else f"d_{text}"
+            while text != name and self._used(text):
+                text += "_"
             self._taken[name] = text
         return self._taken[name]
+
+    def _used(self, text: str) -> bool:
+        return text in self._given or text in self._taken.values()
 
     def resolve(self, types: list[TensorType]) -> list[TensorType]:
         """Expressions whose names are not all dims of their own become symbols."""

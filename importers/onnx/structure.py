@@ -72,6 +72,10 @@ class RawNode:
             self._subgraphs[attribute] = self._context.graph(proto.g, self._bound[attribute].scope.inner(prefix))
         return self._subgraphs[attribute]
 
+    def bodies(self) -> list[RawGraph]:
+        """The graphs that its attributes hold."""
+        return [self.subgraph(name) for name, attribute in self.attributes.items() if attribute.HasField("g")]
+
     def tensor(self, attribute: str) -> TensorSource:
         """The tensor, dense or sparse, that an attribute holds. `ModelError` where it holds none."""
         proto = self._attribute(attribute)
