@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from fornaxc.phases import PHASES, Progress, silent
 
 if TYPE_CHECKING:
     from fornaxc.compiler import Compiled, Request
+    from fornaxc.qualify.report import Qualification
+    from fornaxc.support.table import Row
     from fornaxc.verify.report import Report
 
 
@@ -277,3 +279,52 @@ def export(
     from fornaxc.export.onnx import OPSET, save_onnx
 
     return ExportResult(save_onnx(graph, Path(output)), OPSET)
+
+
+def qualify(
+    suite: str | Path,
+    *,
+    target: str = "cpu",
+    filters: Sequence[str] = (),
+    limit: int | None = None,
+    freeze_shape_inputs: bool = False,
+    jobs: int | None = None,
+    per_module: int = 60,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    timeout: float = 1800,
+    resume: Path | None = None,
+    cache_dir: Path | None = None,
+    json: Path | None = None,
+    html: Path | None = None,
+    gaps: Path | None = None,
+    update_gaps: Path | None = None,
+    support: Path | None = None,
+    progress: Callable[[str, int, int], None] = lambda step, done, of: None,
+) -> Qualification:
+    """Take every case of a suite through the whole path and compare it with the outputs that the suite ships.
+
+    `suite` is onnx:node, onnx:simple, onnx:pytorch-operator, onnx:pytorch-converted or a folder in the ONNX backend-test layout; `filters`
+    are glob patterns of ids or operators. `jobs` processes (default: one per core) each compile `per_module` cases at a time, within `timeout`
+    seconds. `resume` is the folder that remembers outcomes, by default in the cache. `json`, `html`, `support` (a folder)
+    and `update_gaps` are files to write, `gaps` a list of known gaps to check against. Cases of a target that is not this
+    machine's CPU end when they are compiled. Raises UsageError, UnsupportedError or CacheError.
+    """
+    from fornaxc.qualify.compare import Tolerance
+    from fornaxc.qualify.session import Wanted
+    from fornaxc.qualify.session import qualify as run_suite
+
+    tolerance = Tolerance(rtol, atol)
+    wanted = Wanted(
+        str(suite), target, filters, limit, freeze_shape_inputs, jobs, per_module, tolerance, timeout, resume, cache_dir,
+        json, html, gaps, update_gaps, support,
+    )  # fmt: skip
+    return run_suite(wanted, progress)
+
+
+def support(operator: str | None = None, *, target: str = "cpu") -> list[Row]:
+    """What is known to work on a target, per operator and version of its schema. UsageError where nothing is known."""
+    from fornaxc.support.table import load_support, rows_of
+    from fornaxc.targets import parse_target
+
+    return rows_of(load_support(parse_target(target).label), operator)

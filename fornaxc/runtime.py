@@ -52,13 +52,13 @@ class Model:
         Raises UsageError for a wrong name, dtype or shape, ToolchainError where MAX fails.
         """
         arrays = self._checked(inputs)
-        buffers = [_to_buffer(a, t.type.dtype, self._device) for a, t in zip(arrays, self.inputs, strict=True)]
+        buffers = [to_buffer(a, t.type.dtype, self._device) for a, t in zip(arrays, self.inputs, strict=True)]
         try:
             results = self._engine.execute(*buffers)
         except Exception as error:
             lines = str(error).splitlines() or [type(error).__name__]
             raise ToolchainError(f"the model failed at run time: {lines[0][:300]}", code="FX510") from error
-        return {t.name: _to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
+        return {t.name: to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
 
     def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
         names = [t.name for t in self.inputs]
@@ -107,7 +107,7 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     try:
         compiled = engine.read(io.BytesIO(artifact.read(media.MEF)))
         registry = {
-            f"w{i}": _to_buffer(a, t.dtype, device) if on_gpu or not _plain(t.dtype) else a
+            f"w{i}": to_buffer(a, t.dtype, device) if on_gpu or not _plain(t.dtype) else a
             for i, (a, t) in enumerate(zip(arrays, types, strict=True))
         }
         model = session.init(compiled, weights_registry=registry)
@@ -122,7 +122,8 @@ def _plain(dtype: DType) -> bool:
     return dtype.numpy.kind in "iufb" and dtype.numpy.isbuiltin == 1
 
 
-def _to_buffer(array: Array, dtype: DType, device: Any) -> Any:
+def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
+    """An array of any element type that MAX has, as a buffer on a device."""
     from max.driver import Buffer
 
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
@@ -134,7 +135,8 @@ def _to_buffer(array: Array, dtype: DType, device: Any) -> Any:
     return buffer.to(device)
 
 
-def _to_array(buffer: Any, dtype: DType) -> Array:
+def to_array(buffer: Any, dtype: DType) -> Array:
+    """The inverse of `to_buffer`: a copy."""
     from max.driver import CPU
     from max.dtype import DType as MaxDType
 

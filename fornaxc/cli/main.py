@@ -21,6 +21,8 @@ _VERBS = {
     "run": "Run an artifact on inputs from an .npz file.",
     "inspect": "Show what a model or an artifact holds.",
     "export": "Write a graph as an ONNX model.",
+    "qualify": "Run a suite of operator cases and report each.",
+    "ops": "List what is known to work, per operator.",
     "targets": "List the targets, and which compile and run here.",
     "cache": "Look at the cache of artifacts, and look after it.",
 }

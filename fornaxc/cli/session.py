@@ -50,12 +50,17 @@ def reporting(function: Callable[..., int | None]) -> Callable[..., int | None]:
     @click.pass_context
     @wraps(function)
     def command(ctx: click.Context, /, quiet: bool, verbose: int, as_json: bool, **options: Any) -> int | None:
-        outer = ctx.obj if isinstance(ctx.obj, Session) else Session()
-        session = Session(quiet or outer.quiet, verbose + outer.verbose, as_json)
-        listen(session)
-        return function(session, **options)
+        return function(open_session(ctx, quiet, verbose, as_json), **options)
 
     return command
+
+
+def open_session(ctx: click.Context, quiet: bool, verbose: int, as_json: bool) -> Session:
+    """The session of a command, whose -q and -v may also stand before the verb; what the package logs is shown."""
+    outer = ctx.obj if isinstance(ctx.obj, Session) else Session()
+    session = Session(quiet or outer.quiet, verbose + outer.verbose, as_json)
+    listen(session)
+    return session
 
 
 def listen(session: Session) -> None:
