@@ -127,7 +127,9 @@ def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
     from max.driver import Buffer
 
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
-    if _plain(dtype):
+    if dtype is DType.BOOL:  # MAX cannot take a rank-0 array of bool
+        buffer = Buffer.from_numpy(contiguous.reshape(-1)).view(max_dtype(dtype), array.shape)
+    elif _plain(dtype):
         buffer = Buffer.from_numpy(contiguous)
     else:
         bits = contiguous.view(np.uint16 if dtype.bits == 16 else np.uint8)

@@ -86,3 +86,17 @@ struct Bitcast:
             return bitcast[output.dtype, width](a.load[width](idx))
 
         foreach[target=target](f, output, ctx)
+
+
+@extensibility.register("fx_copy")
+struct Copy:
+    """The same elements, written to memory: a barrier that nothing is fused across."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](output: OutputTensor, a: InputTensor[dtype=output.dtype, rank=output.rank, ...], ctx: DeviceContext) raises:
+        def f[width: Int](idx: Coord) {var a} -> SIMD[output.dtype, width]:
+            return a.load[width](idx)
+
+        foreach[target=target](f, output, ctx)

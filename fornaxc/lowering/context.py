@@ -53,6 +53,7 @@ class LoweringContext:
         self.compute = DeviceRef.CPU() if kind == "cpu" else DeviceRef.GPU()
         self.device = self.compute
         self.node: Node | None = None
+        self.body: frozenset[Node | None] = frozenset()  # the nodes of the graph or region being lowered
         self.host_nodes: list[dict[str, Any]] = []
         self.uses_kernels = False
         self.declared: set[str] = set()
@@ -214,6 +215,12 @@ class LoweringContext:
         self.uses_kernels = True
         results = ops.custom(name, self.device, list(inputs), list(out_types), parameters=parameters or None)
         return [r.tensor for r in results]
+
+    def write(self, tensor: TensorValue) -> TensorValue:
+        """`tensor` in memory, so that nothing is fused across it."""
+        flat = ops.reshape(tensor, [1]) if tensor.rank == 0 else tensor
+        written = self.custom("fx_copy", [flat], [flat.type])[0]
+        return ops.reshape(written, []) if tensor.rank == 0 else written
 
     def fall_back(self, reason: str) -> None:
         """Record that the current node of a GPU program runs on the host, with what it transfers."""

@@ -16,6 +16,7 @@ from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
 from fornaxc.lowering import control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape
+from fornaxc.lowering.barriers import operands_to_write
 from fornaxc.lowering.context import KERNELS, LoweringContext, kernel_library
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.registry import rule_for
@@ -114,8 +115,10 @@ def _bind_weights(c: LoweringContext, graph: ir.Graph, prefix: str) -> list[str]
 
 def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
     """Lower the nodes of a graph or region whose inputs are bound; returns its outputs on the compute device."""
+    outer, c.body = c.body, frozenset(graph.nodes)
     for node in graph.nodes:
         _lower_node(c, node)
+    c.body = outer
     return [c.read(v, c.compute) for v in graph.outputs]
 
 
@@ -124,6 +127,8 @@ def _lower_node(c: LoweringContext, node: ir.Node) -> None:
     c.node, c.device = node, _device_of(c, node)
     rule, on_host = rule_for(type(node.op), c.rules or ("cpu" if c.device.is_cpu() else "gpu"))
     operands = [c.read(v, c.host if i in on_host else c.device) for i, v in enumerate(node.inputs)]
+    for i in operands_to_write(node, c.producers):
+        operands[i] = c.write(operands[i])
     try:
         results = rule(c, node.op, *operands)
     except UnsupportedError:

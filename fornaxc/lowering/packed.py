@@ -80,7 +80,7 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
     if left.type.dtype is not DType.F32:
         return stock_matmul(c, op, a, b)
     maker = c.producers.get(right)
-    transposed = maker is not None and isinstance(maker.op, Transpose) and swaps_last(maker.op.perm)
+    transposed = maker in c.body and isinstance(maker.op, Transpose) and swaps_last(maker.op.perm)
     if transposed and maker is not None:
         b = c.read(maker.inputs[0], c.device)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]

@@ -1,0 +1,101 @@
+"""Where a value must be written to memory, because MAX would fuse what reads it into wrong addresses.
+
+With symbolic shapes MAX 26.7 gives wrong elements when an elementwise operation whose operands have different (smaller) shapes is read through
+another broadcast or through a slice: broadcast(a[1,1,s] + b[1,s,1]) to [n,s,s] is wrong, and so is a[...] + b[...] where both are broadcast to
+a shape that neither has. Each is right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fornaxc.ir.graph import Node, Value
+from fornaxc.ir.ops import (
+    Binary,
+    Bitcast,
+    BroadcastTo,
+    Cast,
+    Compare,
+    DynamicBroadcast,
+    DynamicSlice,
+    Rebind,
+    Reshape,
+    Select,
+    Slice,
+    StridedSlice,
+    Transpose,
+    Unary,
+)
+
+Producers = Mapping[Value, Node]
+
+_ELEMENTWISE = (Binary, Bitcast, Cast, Compare, Select, Unary)
+_VIEWS = (Rebind, Reshape, Transpose)
+_READERS = (BroadcastTo, DynamicBroadcast, DynamicSlice, Slice, StridedSlice)
+
+
+def operands_to_write(node: Node, producers: Producers) -> set[int]:
+    """The positions of the operands of `node` that must be in memory before it reads them."""
+    if all(v.type.is_static for v in (*node.inputs, *node.outputs)):
+        return set()
+    if isinstance(node.op, _READERS):
+        return {0} if _mixes(node.inputs[0], producers) else set()
+    if isinstance(node.op, _ELEMENTWISE):
+        spread = [i for i, v in enumerate(node.inputs) if not _is_single(v, producers)]
+        if len(spread) > 1 and not any(_is_whole(node.inputs[i], producers) for i in spread):
+            return {spread[0]}
+    return set()
+
+
+def _is_single(value: Value, producers: Producers) -> bool:
+    """One element, perhaps repeated."""
+    while value in producers and isinstance(producers[value].op, BroadcastTo | Cast | Reshape):
+        value = producers[value].inputs[0]
+    return value.type.elements == 1
+
+
+def _is_whole(value: Value, producers: Producers) -> bool:
+    """Whether some tensor in memory has all the elements of `value`: it is not made of broadcasts alone."""
+    stack, seen = [value], {value}
+    while stack:
+        node = producers.get(stack.pop())
+        if node is None or not isinstance(node.op, (BroadcastTo, *_ELEMENTWISE, *_VIEWS)):
+            return True
+        if isinstance(node.op, BroadcastTo):
+            continue
+        fresh = [v for v in node.inputs if v not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
+
+
+def _mixes(value: Value, producers: Producers) -> bool:
+    """Whether what MAX fuses into `value` joins a broadcast with something else."""
+    stack, seen = [value], {value}
+    while stack:
+        node = producers.get(stack.pop())
+        if node is None or not isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
+            continue
+        many = [v for v in node.inputs if not _is_single(v, producers)]
+        if len(many) > 1 and any(_is_broadcast(v, producers) for v in many):
+            return True
+        fresh = [v for v in node.inputs if v not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
+
+
+def _is_broadcast(value: Value, producers: Producers) -> bool:
+    """Whether a broadcast is fused into `value`."""
+    stack, seen = [value], {value}
+    while stack:
+        node = producers.get(stack.pop())
+        if node is None:
+            continue
+        if isinstance(node.op, BroadcastTo | DynamicBroadcast):
+            return True
+        if isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
+            fresh = [v for v in node.inputs if v not in seen]
+            seen.update(fresh)
+            stack += fresh
+    return False

@@ -1,0 +1,99 @@
+"""Broadcasts of broadcasts and slices of them, with symbolic shapes: where MAX by itself gives wrong elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from suite import Suite
+
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import symbol
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import Compare, Iota
+from fornaxc.ir.types import DType
+
+SUITE = Suite()
+N, S = symbol("n"), symbol("s")
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((2, 3, 3)).astype(np.float32)
+ROW, COLUMN = RNG.standard_normal((2, 3)).astype(np.float32)
+MASK = np.array([[True, False, False], [True, True, True]])
+
+
+def row(b: GraphBuilder, v: Value) -> Value:
+    return c.reshape(b, v, (1, 1, S))
+
+
+def column(b: GraphBuilder, v: Value) -> Value:
+    return c.reshape(b, v, (1, S, 1))
+
+
+def outer(b: GraphBuilder, y: Value, z: Value) -> Value:
+    return c.binary(b, "sub", row(b, y), column(b, z))
+
+
+def causal(b: GraphBuilder) -> Value:
+    line = b.emit(Iota((S,), 0, DType.I64))
+    return b.emit(Compare("le"), c.expand(b, row(b, line), (1, S, S)), c.expand(b, column(b, line), (1, S, S)))
+
+
+def add_cases() -> None:
+    masks = {"shapes": [("n", "s")]}
+    SUITE.add("causal", lambda b, x: c.expand(b, causal(b), (N, S, S)), MASK, **masks)
+    SUITE.add("causal_and_mask", lambda b, x: c.binary(b, "and", causal(b), c.reshape(b, x, (N, 1, S))), MASK, **masks)
+    three = {"shapes": [("n", "s", "s"), ("s",), ("s",)]}
+    arrays = (X, ROW, COLUMN)
+    SUITE.add("outer_expand", lambda b, x, y, z: c.expand(b, outer(b, y, z), (N, S, S)), *arrays, **three)
+    SUITE.add("outer_add", lambda b, x, y, z: c.binary(b, "add", x, outer(b, y, z)), *arrays, **three)
+    SUITE.add("outer_slice", lambda b, x, y, z: c.slice_axis(b, outer(b, y, z), 1, 1, 2), *arrays, **three)
+    SUITE.add(
+        "both_wide",
+        lambda b, x, y, z: c.binary(
+            b, "mul", c.binary(b, "sub", c.expand(b, row(b, y), (N, S, S)), c.expand(b, column(b, z), (N, S, S))), x
+        ),
+        *arrays,
+        **three,
+    )
+    SUITE.add(
+        "exp_of_both",
+        lambda b, x, y, z: c.binary(
+            b, "add", c.binary(b, "mul", c.unary(b, "exp", row(b, y)), c.unary(b, "exp", column(b, z))), x
+        ),
+        *arrays,
+        **three,
+    )
+    SUITE.add(
+        "bias_then_expand",
+        lambda b, x, y, z: c.expand(b, c.binary(b, "add", c.slice_axis(b, x, 0, 0, 1), row(b, y)), (N, S, S)),
+        *arrays,
+        **three,
+    )
+    SUITE.add(
+        "bias_then_slice",
+        lambda b, x, y, z: c.unary(b, "neg", c.slice_axis(b, c.binary(b, "add", x, row(b, y)), 1, 1, 2)),
+        *arrays,
+        **three,
+    )
+    SUITE.add(
+        "outer_through_reshape",
+        lambda b, x, y, z: c.expand(
+            b, c.reshape(b, c.binary(b, "sub", c.reshape(b, y, (1, S)), c.reshape(b, z, (S, 1))), (1, S, S)), (N, S, S)
+        ),
+        *arrays,
+        **three,
+    )
+    SUITE.add(
+        "transposed_then_slice",
+        lambda b, x, y, z: c.slice_axis(b, c.transpose(b, c.binary(b, "add", x, column(b, y)), (0, 2, 1)), 1, 1, 2),
+        *arrays,
+        **three,
+    )
+
+
+add_cases()
+
+
+@pytest.mark.parametrize("name", SUITE.parameters(*SUITE.cases))
+def test_broadcasts_are_read_right(name: str) -> None:
+    SUITE.verify(name)
