@@ -11,10 +11,10 @@ from typing import TypeAlias
 from max.graph import TensorType, TensorValue
 
 from fornaxc.ir.dims import Dim, product
-from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, Pool, Transpose
+from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, Pool
 from fornaxc.ir.ops.packed import ACTIVATIONS
 from fornaxc.lowering.context import LoweringContext
-from fornaxc.lowering.linear import multiply_once, stock_conv, stock_matmul, stock_pool, swaps_last
+from fornaxc.lowering.linear import multiply_once, stock_conv, stock_matmul, stock_pool, untransposed
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import reshape
 
@@ -71,10 +71,7 @@ def _matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
     result = c.node.outputs[0].type.shape
     if c.optimization > 1 or 0 in (*left.type.shape, *right.type.shape):
         return stock_matmul(c, op, a, b)
-    maker = c.producers.get(right)
-    transposed = maker is not None and isinstance(maker.op, Transpose) and swaps_last(maker.op.perm)
-    if transposed and maker is not None:
-        b = c.read(maker.inputs[0], c.device)
+    b, transposed = untransposed(c, right, b)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
     batch: Dim = product(left.type.shape[:-2])
     if right.type.rank == 2:

@@ -11,7 +11,8 @@ from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import Dim, product
-from fornaxc.ir.ops import Conv, MatMul, Pool
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import Conv, MatMul, Pool, Transpose
 from fornaxc.ir.ops.elementwise import integer_range
 from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
@@ -63,10 +64,18 @@ def multiply_once(c: LoweringContext, a: T, b: T, transposed: bool = False) -> T
     return c.custom("fx_gpu_matmul", [a, b], [type], transposed=int(transposed))[0]
 
 
-def swaps_last(perm: tuple[int, ...]) -> bool:
-    """Whether a transpose swaps the last two axes and leaves the others."""
-    rank = len(perm)
-    return perm == (*range(rank - 2), rank - 1, rank - 2)
+def untransposed(c: LoweringContext, value: Value, tensor: T) -> tuple[T, bool]:
+    """The operand of the transpose of the last two axes that made `value`, and True; `tensor` and False where none did.
+
+    Only in the same region: an operand from outside may not be visible there.
+    """
+    maker = c.producers.get(value)
+    if maker is None or maker not in c.body or not isinstance(maker.op, Transpose):
+        return tensor, False
+    rank = value.type.rank
+    if maker.op.perm != (*range(rank - 2), rank - 1, rank - 2):
+        return tensor, False
+    return c.read(maker.inputs[0], c.device), True
 
 
 _SMALL_INTS = (DType.int8, DType.int16, DType.uint8, DType.uint16)

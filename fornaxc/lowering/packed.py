@@ -7,13 +7,13 @@ from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
-from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, PackedRecurrence, Pool, Transpose
+from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, PackedRecurrence, Pool
 from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
 from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
-from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool, swaps_last
+from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool, untransposed
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -79,10 +79,7 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
     left, right = c.node.inputs
     if left.type.dtype is not DType.F32:
         return stock_matmul(c, op, a, b)
-    maker = c.producers.get(right)
-    transposed = maker in c.body and isinstance(maker.op, Transpose) and swaps_last(maker.op.perm)
-    if transposed and maker is not None:
-        b = c.read(maker.inputs[0], c.device)
+    b, transposed = untransposed(c, right, b)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
     batch = product(left.type.shape[:-2])
     if right.type.rank == 2:
