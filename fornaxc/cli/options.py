@@ -25,7 +25,7 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _dims(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    sizes = {}
+    sizes: dict[str, int] = {}
     for value in values:
         name, equals, size = value.rpartition("=")
         if not equals or not name or not size.isdecimal():

@@ -19,6 +19,7 @@ SUITE = Suite(rules="gpu")
 RNG = np.random.default_rng(11)
 BF16 = np.dtype(ml_dtypes.bfloat16)
 LOOSE = 2e-4
+PLAIN = Conv((1, 1), (0, 0), (0, 0), (1, 1), 1)
 SHARED = ("matmul", "conv", "pool", "lstm", "gru", "rnn", "max_pool", "sum_pool")
 
 
@@ -78,7 +79,7 @@ def add_convolutions() -> None:
         name: str,
         x: Sequence[int],
         w: Sequence[int],
-        op: Conv = Conv((1, 1), (0, 0), (0, 0), (1, 1), 1),
+        op: Conv = PLAIN,
         dtype: object = np.float32,
         tolerance: float = LOOSE,
         shape: Sequence[str | int] | None = None,
