@@ -8,7 +8,7 @@ from typing import Any
 
 from fornaxc.artifact import open_artifact
 from fornaxc.compiler import Request
-from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.sources import format_of, import_source
 
 
@@ -26,6 +26,8 @@ def inspect_model(path: Path, request: Request) -> dict[str, Any]:
     """
     document = _stablehlo_facts(path) if format_of(path) == "stablehlo" else _onnx_facts(path)
     document |= {"target": request.target.label, "supported": True, "refused": []}
+    if document["format"] == "onnx":
+        document["evidence"] = _evidence(document, request.target.label)
     try:
         graph, _ = import_source(path, request.dims, lambda file: "")
     except (UnsupportedError, ModelError) as error:
@@ -65,6 +67,33 @@ def _onnx_facts(path: Path) -> dict[str, Any]:
         "operators": dict(sorted(operators.items())),
         "external_data": model.external_files(),
     }
+
+
+def _evidence(document: dict[str, Any], target: str) -> dict[str, Any]:
+    """Of each operator, how many qualification cases work on the target, at the version of its schema that the model uses.
+
+    Null where no case has it; empty where no support data ships for the target.
+    """
+    import onnx
+
+    from fornaxc.support.table import evidence, load_support
+
+    try:
+        data = load_support(target)
+    except UsageError:
+        return {}
+    found: dict[str, Any] = {}
+    for operator in document["operators"]:
+        domain, _, name = operator.rpartition("::")
+        known = "" if domain == "ai.onnx" else domain
+        try:
+            since = int(onnx.defs.get_schema(name, document["opsets"].get(domain, 1), known).since_version)
+        except onnx.defs.SchemaError:
+            found[operator] = None
+            continue
+        row = evidence(data, f"{known}::{name}" if known else name, since)
+        found[operator] = row and {"since": since, "cases": row.cases, "good": row.good, "wrong": list(row.wrong)}
+    return found
 
 
 def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:

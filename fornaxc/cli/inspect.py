@@ -63,11 +63,21 @@ def _model(document: dict[str, Any]) -> str:
 
 
 def _model_tables(document: dict[str, Any]) -> list[str]:
-    operators = [{"operator": name, "count": count} for name, count in document.get("operators", {}).items()]
+    known = document.get("evidence")
+    operators = [
+        {"operator": name, "count": count, "cases_that_work": _cases(known[name]) if known else None}
+        for name, count in document.get("operators", {}).items()
+    ]
     parts = ["operators:", table(operators, indent=2)] if operators else []
     if document["refused"]:
         parts += ["not supported:", table(document["refused"], indent=2)]
     return parts
+
+
+def _cases(evidence: dict[str, Any] | None) -> str:
+    return (
+        "no case" if evidence is None else f"{evidence['good']} of {evidence['cases']}, since opset {evidence['since']}"
+    )
 
 
 def _artifact(document: dict[str, Any]) -> str:

@@ -53,8 +53,9 @@ def file_name(label: str) -> str:
     return label.replace(":", "-")
 
 
-def load_support(label: str, folder: Path = FOLDER) -> dict[str, Any]:
-    """The support document of a target. UsageError where none ships."""
+def load_support(label: str, folder: Path | None = None) -> dict[str, Any]:
+    """The support document of a target, by default the one that ships. UsageError where none ships."""
+    folder = folder or FOLDER
     path = folder / f"{file_name(label)}.json"
     try:
         document: dict[str, Any] = json.loads(path.read_text())
@@ -66,6 +67,12 @@ def load_support(label: str, folder: Path = FOLDER) -> dict[str, Any]:
             hint=f"targets with data: {have}; `fornaxc qualify onnx:node --target {label}` makes some",
         ) from None
     return document
+
+
+def evidence(document: dict[str, Any], operator: str, since: int) -> Row | None:
+    """The row of one operator at one version of its schema; None where no case has it."""
+    sections = document["operators"].get(operator, {}).get(str(since))
+    return None if sections is None else _row(operator, since, list(sections.values()))
 
 
 def rows_of(document: dict[str, Any], operator: str | None = None) -> list[Row]:

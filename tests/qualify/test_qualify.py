@@ -98,6 +98,27 @@ def test_support_data(suite: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_max")
+def test_what_is_known_is_shown(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.qualify(suite, jobs=1, support=tmp_path)
+    monkeypatch.setattr("fornaxc.support.table.FOLDER", tmp_path)
+    capsys.readouterr()
+    assert run(["ops"]) == 0
+    assert "Reshape            14     1/1" in capsys.readouterr().out
+    assert run(["ops", "randomuniformlike"]) == 0
+    assert "RandomUniformLike: its result is random" in capsys.readouterr().out
+    assert run(["ops", "Reshap"]) == 2
+    assert "near: Reshape" in capsys.readouterr().err
+    assert run(["ops", "--target", "amd", "--json"]) == 2
+    assert "no support data for amd:gfx942" in capsys.readouterr().out
+    document = api.inspect(suite / "right" / "model.onnx")
+    assert document["evidence"] == {"ai.onnx::Add": {"since": 14, "cases": 2, "good": 1, "wrong": ["wrong"]}}
+    assert run(["inspect", str(suite / "steered" / "model.onnx")]) == 0
+    assert "1 of 1, since opset 14" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_max")
 def test_the_command(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = tmp_path / "out.html"
     assert run(["qualify", str(suite), "-j", "1", "--html", str(html)]) == 1
