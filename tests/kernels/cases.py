@@ -1,0 +1,340 @@
+"""What the kernels are tried on: operands, and what onnxruntime makes of the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+from fornaxc.ir.ops.packed import ACTIVATIONS
+from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS, pack_conv_weight, pack_gru_weight, pack_matrix_weight
+
+Array = np.ndarray[Any, np.dtype[Any]]
+TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
+LEAST, GREATEST = -0.5, 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call of a kernel, and the results wanted of it."""
+
+    name: str
+    kernel: str
+    operands: list[Array]
+    wanted: list[Array]
+
+
+def onnx_run(nodes: list[Any], inputs: dict[str, Array], outputs: list[str]) -> list[Array]:
+    """What onnxruntime computes from these nodes of opset 17."""
+    given = [helper.make_tensor_value_info(n, TYPES[a.dtype.name], a.shape) for n, a in inputs.items()]
+    found = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+    model = helper.make_model(helper.make_graph(nodes, "g", given, found), opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return [np.asarray(v) for v in session.run(outputs, inputs)]
+
+
+def numbers(shape: tuple[int, ...], seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def integers(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def _activation_nodes(kind: str) -> list[Any]:
+    node = helper.make_node
+    match kind:
+        case "none":
+            return [node("Identity", ["s"], ["y"])]
+        case "relu":
+            return [node("Relu", ["s"], ["y"])]
+        case "clip":
+            bounds = [node("Constant", [], [n], value_float=v) for n, v in (("least", LEAST), ("greatest", GREATEST))]
+            return [*bounds, node("Clip", ["s", "least", "greatest"], ["y"])]
+        case "silu":
+            return [node("Sigmoid", ["s"], ["g"]), node("Mul", ["s", "g"], ["y"])]
+        case "sigmoid":
+            return [node("Sigmoid", ["s"], ["y"])]
+        case "hardswish":
+            return [node("HardSwish", ["s"], ["y"])]
+    raise KeyError(kind)
+
+
+def conv(
+    name: str,
+    x: tuple[int, int, int, int],
+    filters: tuple[int, int, int],
+    strides: tuple[int, int] = (1, 1),
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilations: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    activation: str = "none",
+    residual: bool = False,
+    poison: tuple[float, ...] = (),
+) -> Case:
+    """`x` is (N, C, H, W), `filters` (K, R, S); `poison` overwrites the first numbers of x."""
+    channels = x[1] // groups
+    k, r, s = filters
+    image = numbers(x)
+    image.reshape(-1)[: len(poison)] = poison
+    weight = numbers((k, channels, r, s), 1) / np.float32((channels * r * s) ** 0.5)
+    bias = numbers((k,), 2)
+    convolve = helper.make_node(
+        "Conv", ["x", "w", "b"], ["c"], group=groups, pads=pads, strides=strides, dilations=dilations
+    )
+    inputs = {"x": image, "w": weight, "b": bias}
+    (plain,) = onnx_run([convolve], inputs, ["c"])
+    added = numbers(plain.shape, 3)
+    if residual:
+        inputs["r"] = added
+    total = helper.make_node("Add", ["c", "r"], ["s"]) if residual else helper.make_node("Identity", ["c"], ["s"])
+    (wanted,) = onnx_run([convolve, total, *_activation_nodes(activation)], inputs, ["y"])
+    geometry = (r, s, *strides, *pads[:2], *dilations, groups, ACTIVATIONS.index(activation), int(residual))
+    operands = [
+        np.moveaxis(image, 1, 3),
+        pack_conv_weight(weight, groups),
+        bias,
+        np.moveaxis(added, 1, 3),
+        integers(*geometry),
+        np.array([LEAST, GREATEST], np.float32),
+    ]
+    return Case(name, "conv2d", operands, [np.moveaxis(wanted, 1, 3)])
+
+
+def conv_cases() -> list[Case]:
+    nan, inf = float("nan"), float("inf")
+    return [
+        conv("odd channels, stride 2", (1, 3, 17, 15), (24, 3, 3), (2, 2), (1, 1, 1, 1), activation="relu"),
+        conv("dilated", (2, 12, 9, 9), (20, 3, 3), pads=(2, 2, 2, 2), dilations=(2, 2), residual=True),
+        conv("1x1", (1, 64, 11, 11), (100, 1, 1), activation="silu"),
+        conv("1x1 on one pixel", (1, 130, 1, 1), (77, 1, 1), residual=True, activation="hardswish"),
+        conv("3x3 on one pixel", (3, 5, 1, 1), (7, 3, 3), pads=(1, 1, 1, 1)),
+        conv("one channel in and out", (2, 1, 6, 5), (1, 2, 3)),
+        conv("4 groups", (1, 32, 8, 8), (64, 5, 5), pads=(2, 2, 2, 2), groups=4, activation="sigmoid"),
+        conv("3 groups of odd sizes", (2, 15, 7, 6), (21, 3, 3), (1, 2), (1, 0, 0, 2), groups=3, activation="clip"),
+        conv("more channels than a block", (1, 700, 13, 7), (130, 3, 3), pads=(1, 0, 0, 2), activation="hardswish"),
+        conv("asymmetric pads, stride 3", (1, 4, 14, 19), (33, 3, 4), (3, 3), (0, 2, 1, 3), residual=True),
+        conv("strides differ", (2, 6, 10, 11), (17, 2, 3), (3, 2), (1, 0, 2, 1), (2, 1), activation="relu"),
+        conv("one dimension", (1, 16, 1, 50), (33, 1, 7), (1, 3), (0, 3, 0, 2), (1, 2)),
+        conv("two threads by panels", (1, 96, 5, 5), (700, 3, 3), pads=(1, 1, 1, 1), activation="relu"),
+        conv("two threads by rows", (2, 24, 40, 41), (48, 3, 3), pads=(1, 1, 1, 1), residual=True),
+        conv("48 filters", (1, 8, 6, 6), (48, 1, 1)),
+        conv("a window wider than the image", (1, 3, 4, 5), (5, 7, 7), pads=(3, 3, 3, 3)),
+        conv("empty batch", (0, 4, 5, 5), (4, 3, 3), pads=(1, 1, 1, 1)),
+        conv("NaN and infinity", (2, 5, 4, 4), (6, 1, 1), activation="relu", poison=(nan, inf, -inf)),
+        conv("NaN under clip", (2, 5, 4, 4), (6, 3, 3), activation="clip", poison=(nan,)),
+        conv("NaN under sigmoid", (1, 3, 4, 4), (6, 1, 1), activation="sigmoid", poison=(nan, 1e30, -1e30)),
+        conv("depthwise", (1, 32, 15, 14), (32, 3, 3), pads=(1, 1, 1, 1), groups=32, activation="relu"),
+        conv("depthwise, odd", (2, 37, 9, 11), (37, 3, 3), (2, 2), (1, 1, 1, 1), groups=37, residual=True),
+        conv("depthwise, large window", (1, 5, 11, 12), (5, 9, 9), pads=(4, 4, 4, 4), groups=5, activation="silu"),
+        conv("depthwise, dilated", (1, 7, 12, 9), (7, 3, 2), (1, 3), (2, 0, 1, 3), (3, 2), groups=7),
+        conv("depthwise, two threads", (1, 96, 30, 30), (96, 5, 5), pads=(2, 2, 2, 2), groups=96, activation="clip"),
+        conv("depthwise, empty batch", (0, 6, 4, 4), (6, 3, 3), groups=6),
+        conv("channel multiplier", (1, 6, 8, 8), (18, 3, 3), pads=(1, 1, 1, 1), groups=6),
+        conv("NaN, depthwise", (1, 8, 5, 5), (8, 3, 3), groups=8, activation="relu", poison=(nan, inf)),
+    ]
+
+
+def bmm(name: str, batch: int, m: int, k: int, n: int, transposed: bool = False) -> Case:
+    a, b = numbers((batch, m, k)), numbers((batch, n, k) if transposed else (batch, k, n), 1)
+    wanted = np.matmul(a.astype(np.float64), np.swapaxes(b, 1, 2) if transposed else b).astype(np.float32)
+    return Case(name, "bmm", [a, b, integers(int(transposed)), np.zeros_like(wanted)], [wanted])
+
+
+def bmm_cases() -> list[Case]:
+    sizes = [(1, 1, 1, 1), (3, 7, 5, 33), (2, 70, 64, 130), (1, 50, 300, 65), (12, 17, 64, 17), (1, 1, 200, 500)]
+    empty = [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 0, 5), (2, 3, 4, 0)]
+    return [
+        bmm(f"bmm {size}{' transposed' * t}".replace("/", ""), *size, bool(t))
+        for size in [*sizes, *empty]
+        for t in (0, 1)
+    ]
+
+
+def pool(
+    name: str,
+    op: str,
+    x: tuple[int, int, int, int],
+    window: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilations: tuple[int, int] = (1, 1),
+    ceil: bool = False,
+    poison: tuple[float, ...] = (),
+) -> Case:
+    image = numbers(x)
+    image.reshape(-1)[: len(poison)] = poison
+    attributes: dict[str, Any] = {"kernel_shape": window, "strides": strides, "pads": pads, "ceil_mode": int(ceil)}
+    if op == "MaxPool":
+        attributes["dilations"] = dilations
+    if op.startswith("Global"):
+        attributes, window = {}, (0, 0)
+    (wanted,) = onnx_run([helper.make_node(op, ["x"], ["y"], **attributes)], {"x": image}, ["y"])
+    wanted = np.moveaxis(wanted, 1, 3)
+    geometry = integers(*window, *strides, *pads[:2], *dilations, 0 if op == "MaxPool" else 2)
+    return Case(name, "pool2d", [np.moveaxis(image, 1, 3), geometry, np.zeros_like(wanted)], [wanted])
+
+
+def pool_cases() -> list[Case]:
+    return [
+        pool("max", "MaxPool", (2, 19, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1)),
+        pool("max, dilated", "MaxPool", (1, 5, 11, 12), (2, 3), (1, 2), (1, 2, 0, 1), (3, 2)),
+        pool("max, ceil", "MaxPool", (1, 3, 10, 7), (3, 2), (3, 3), ceil=True),
+        pool("max, two threads", "MaxPool", (1, 64, 40, 40), (3, 3), (2, 2), (1, 1, 1, 1)),
+        pool("max, empty batch", "MaxPool", (0, 4, 6, 6), (2, 2)),
+        pool("average", "AveragePool", (2, 17, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1)),
+        pool("average, asymmetric", "AveragePool", (1, 16, 7, 9), (2, 4), (1, 3), (0, 3, 1, 1)),
+        pool("global average", "GlobalAveragePool", (3, 37, 5, 6), (5, 6)),
+        pool("NaN, average", "AveragePool", (1, 3, 6, 6), (3, 3), poison=(float("nan"),)),
+    ]
+
+
+def nan_max() -> Case:
+    """A window that holds NaN has NaN for its maximum, wherever in the window it stands."""
+    x = numbers((1, 4, 4, 3))
+    x[0, 1, 1, 0] = np.nan
+    x[0, 3, 3, 1] = -np.inf
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (1, 2))
+    wanted = windows.max(axis=(-2, -1))
+    return Case("NaN, max", "pool2d", [x, integers(2, 2, 1, 1, 0, 0, 1, 1, 0), np.zeros_like(wanted)], [wanted])
+
+
+SIGMOID, TANH = RECURRENT_ACTIVATIONS["sigmoid"], RECURRENT_ACTIVATIONS["tanh"]
+PARTS = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def recurrence(
+    name: str,
+    op: str,
+    sizes: tuple[int, int, int],
+    reverse: bool = False,
+    lengths: tuple[int, ...] | None = None,
+    clip: float = 0.0,
+    peephole: bool = False,
+    coupled: bool = False,
+    linear: bool = False,
+    activation: str = "tanh",
+    scale: float = 1.0,
+) -> Case:
+    """`sizes` is (time, batch, hidden); `scale` multiplies x."""
+    time, batch, hidden = sizes
+    parts, width = PARTS[op], 5
+    x = numbers((time, batch, width)) * np.float32(scale)
+    w = numbers((1, parts * hidden, width), 1)
+    r = numbers((1, parts * hidden, hidden), 2) / np.float32(hidden**0.5)
+    bias = numbers((1, 2 * parts * hidden), 3)
+    h, c = numbers((1, batch, hidden), 4), numbers((1, batch, hidden), 5)
+    inputs = {"x": x, "w": w, "r": r, "b": bias, "h": h}
+    names = ["x", "w", "r", "b", "", "h"]
+    attributes: dict[str, Any] = {"hidden_size": hidden, "direction": "reverse" if reverse else "forward"}
+    if lengths is not None:
+        inputs["lengths"], names[4] = np.array(lengths, np.int32), "lengths"
+    if clip:
+        attributes["clip"] = clip
+    outputs = ["y", "last_h"]
+    p = numbers((1, 3 * hidden), 6)
+    if op == "LSTM":
+        inputs["c"] = c
+        names.append("c")
+        outputs.append("last_c")
+        attributes["input_forget"] = int(coupled)
+        if peephole:
+            inputs["p"] = p
+            names.append("p")
+    elif op == "GRU":
+        attributes["linear_before_reset"] = int(linear)
+    else:
+        attributes["activations"] = [activation.capitalize()]
+    wanted = onnx_run([helper.make_node(op, names, outputs, **attributes)], inputs, outputs)
+    wanted = [wanted[0][:, 0].copy(), *(v[0].copy() for v in wanted[1:])]
+
+    input_bias, own_bias = np.split(bias[0], 2)
+    projected = x @ w[0].T + input_bias
+    limits = integers(*lengths) if lengths is not None else integers()
+    bound, start = np.array([clip], np.float32), [int(reverse), int(lengths is not None)]
+    if op == "GRU":
+        flags = integers(*start, SIGMOID, TANH, int(linear))
+        operands = [projected, pack_gru_weight(r[0]), own_bias, h[0], limits, flags, bound]
+    elif op == "LSTM":
+        flags = integers(*start, SIGMOID, TANH, TANH, int(peephole), int(coupled))
+        operands = [projected + own_bias, pack_matrix_weight(r[0]), h[0], c[0], limits, p[0], flags, bound]
+    else:
+        flags = integers(*start, RECURRENT_ACTIVATIONS[activation])
+        operands = [projected + own_bias, pack_matrix_weight(r[0]), h[0], limits, flags, bound]
+    return Case(name, op.lower(), operands, wanted)
+
+
+def recurrence_cases() -> list[Case]:
+    found: list[Case] = []
+    for op in PARTS:
+        found += [
+            recurrence(f"{op}, one step", op, (1, 1, 1)),
+            recurrence(f"{op}, one sequence", op, (7, 1, 20)),
+            recurrence(f"{op}, batch", op, (5, 9, 33)),
+            recurrence(f"{op}, threads", op, (9, 7, 96)),
+            recurrence(f"{op}, threads in a step", op, (2, 1, 640)),
+            recurrence(f"{op}, reverse", op, (6, 3, 16), reverse=True),
+            recurrence(f"{op}, lengths", op, (6, 4, 18), lengths=(3, 6, 1, 5)),
+            recurrence(f"{op}, reverse lengths", op, (6, 4, 18), reverse=True, lengths=(3, 6, 1, 5)),
+            recurrence(f"{op}, clip", op, (4, 2, 17), clip=0.3),
+            recurrence(f"{op}, large numbers", op, (4, 2, 19), scale=1e4),
+        ]
+    return [
+        *found,
+        recurrence("LSTM, peepholes", "LSTM", (5, 3, 21), peephole=True),
+        recurrence("LSTM, peepholes, reverse", "LSTM", (5, 3, 21), reverse=True, peephole=True, lengths=(2, 5, 4)),
+        recurrence("LSTM, coupled", "LSTM", (5, 2, 12), coupled=True),
+        recurrence("GRU, linear before reset", "GRU", (6, 3, 23), linear=True),
+        recurrence("GRU, linear, reverse", "GRU", (6, 3, 16), reverse=True, lengths=(2, 6, 3), linear=True),
+        recurrence("RNN, relu", "RNN", (6, 3, 16), activation="relu"),
+    ]
+
+
+def nan_recurrence(op: str) -> Case:
+    """NaN in one unit of one sequence: it spreads over that sequence a step later. onnxruntime loses it in a sigmoid."""
+    case = recurrence(f"{op}, NaN", op, (4, 3, 19))
+    case.operands[0][1, 2, 0] = np.nan
+    y, *last = case.wanted
+    y[1, 2, 0] = np.nan
+    y[2:, 2] = np.nan
+    for state in last:
+        state[2] = np.nan
+    return case
+
+
+def transpose(kernel: str, shape: tuple[int, ...], perm: tuple[int, ...]) -> Case:
+    dtype = {"f": np.float32, "i": np.int64, "b": np.int8, "h": np.int16}[kernel[-2]]
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    wanted = np.ascontiguousarray(x.transpose(perm))
+    return Case(f"{kernel} {shape} {perm}", kernel, [x, integers(*perm), np.zeros_like(wanted)], [wanted])
+
+
+def transpose_cases() -> list[Case]:
+    four = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (0, 2, 1, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
+    return [
+        *(transpose("transpose_f2", s, (1, 0)) for s in [(1, 1), (5, 70), (48, 32), (300, 257), (0, 4)]),
+        *(transpose("transpose_f4", s, p) for p in four for s in [(2, 3, 17, 35), (1, 32, 16, 48), (3, 1, 20, 1)]),
+        transpose("transpose_f4", (2, 64, 40, 40), (0, 2, 3, 1)),
+        transpose("transpose_i5", (3, 2, 4, 5, 18), (4, 1, 0, 3, 2)),
+        transpose("transpose_i5", (3, 2, 4, 5, 18), (1, 0, 2, 4, 3)),
+        transpose("transpose_b3", (19, 3, 33), (2, 1, 0)),
+        transpose("transpose_h3", (19, 3, 33), (0, 2, 1)),
+    ]
+
+
+def all_cases() -> list[Case]:
+    return [
+        *conv_cases(),
+        *bmm_cases(),
+        *pool_cases(),
+        nan_max(),
+        *recurrence_cases(),
+        *map(nan_recurrence, PARTS),
+        *transpose_cases(),
+    ]
