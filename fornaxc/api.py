@@ -87,17 +87,19 @@ def compile(
     stop_after: str | None = None,
     dump: Path | None = None,
     disabled_passes: Sequence[str] = (),
+    optimization: int = 1,
     progress: Progress = silent,
 ) -> CompileResult:
     """Compile an ONNX model for a target, or find it in the cache; write the artifact to `output` where that is given.
 
     `dims` pins symbolic dims, `timeout` bounds the seconds of MAX's compile, `stop_after` and `dump` are for
-    looking at a phase. Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
+    looking at a phase. `optimization` is 0 to 3: on a GPU, from 2 on, MAX's own kernels, compiled for each shape.
+    Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
     """
     from fornaxc.compiler import compile_model, model_path
 
     path = model_path(model)
-    request = _request(target, dims, host_fallback, timeout, stop_after, dump, disabled_passes)
+    request = _request(target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization)
     cache = _cache(cache_dir)
     compiled = compile_model(path, request, cache, progress)
     return _result(compiled, request, output)
@@ -130,6 +132,7 @@ def _request(
     stop_after: str | None,
     dump: Path | None,
     disabled_passes: Sequence[str],
+    optimization: int = 1,
 ) -> Request:
     from fornaxc.compiler import Request
     from fornaxc.targets import parse_target
@@ -140,6 +143,8 @@ def _request(
     for name, size in (dims or {}).items():
         if not 0 <= size < 2**63:
             raise UsageError(f"the dim {name!r} cannot have size {size}", code="FX214")
+    if optimization not in range(4):
+        raise UsageError(f"no optimization level {optimization}", code="FX219", hint="the levels are 0, 1, 2 and 3")
     return Request(
         parse_target(target),
         dict(dims or {}),
@@ -148,6 +153,7 @@ def _request(
         timeout,
         stop_after if stop_after not in ("package", "verify") else None,
         Path(dump) if dump is not None else None,
+        optimization,
     )
 
 
@@ -165,6 +171,7 @@ def verify(
     cache_dir: Path | None = None,
     host_fallback: bool = True,
     timeout: float | None = None,
+    optimization: int = 1,
     progress: Progress = silent,
 ) -> Report:
     """Prove a model's artifact, or an artifact file, against its oracle.
@@ -188,7 +195,7 @@ def verify(
     }
     if is_artifact(path):
         return verify_artifact(path, model_path(model) if model is not None else None, given, progress)
-    request = _request(target, dims, host_fallback, timeout, None, None, ())
+    request = _request(target, dims, host_fallback, timeout, None, None, (), optimization)
     return verify_model(path, request, _cache(cache_dir), given, progress)
 
 

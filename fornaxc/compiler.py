@@ -35,10 +35,15 @@ class Request:
     timeout: float | None = None
     stop_after: str | None = None
     dump: Path | None = None
+    optimization: int = 1
 
     def options(self) -> dict[str, Any]:
         """The options that change the compiled program."""
-        return {"host_fallback": self.host_fallback, "disabled_passes": sorted(self.disabled_passes)}
+        return {
+            "host_fallback": self.host_fallback,
+            "disabled_passes": sorted(self.disabled_passes),
+            "optimization": self.optimization,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +160,7 @@ def _build(path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled
     if request.stop_after == "import":
         return Compiled(None, False, "", clock.seconds)
     with clock.phase("optimize"):
-        optimized = optimize(graph, request.target.device, request.disabled_passes)
+        optimized = optimize(graph, request.target.device, request.disabled_passes, request.optimization)
         _dump(request, "optimize", lambda: print_graph(optimized))
         digest = graph_digest(optimized)
     parts = code_key_parts(digest, request)
@@ -256,6 +261,7 @@ def _compile(
             "api": target.api,
             "arch": target.arch if target.device == "gpu" else "",
             "cpu": target.virtual_cpu,
+            "optimization": request.optimization,
             "mef": str(mef),
             "dump": str(dump) if dump else "",
             "stop_after": request.stop_after or "",

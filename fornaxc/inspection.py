@@ -103,7 +103,7 @@ def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:
     from fornaxc.passes.prepack import prepack
     from fornaxc.weights import weight_constants
 
-    program = prepack(optimize(graph, request.target.device, request.disabled_passes))
+    program = prepack(optimize(graph, request.target.device, request.disabled_passes, request.optimization))
     refused = unsupported(program, request.target.device)
     weights = weight_constants(program)
 

@@ -20,7 +20,7 @@ from fornaxc.ir.types import TensorType
 
 
 def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
-    """Do one job: {"graph", "device_kind", "api", "arch", "cpu", "mef", "dump"}; returns {"seconds", "host_nodes"}."""
+    """Do one job: {"graph", "device_kind", "api", "arch", "cpu", "optimization", "mef", "dump"}; returns {"seconds", "host_nodes"}."""
     from fornaxc.ir.serialize import graph_from_json
 
     seconds: dict[str, float] = {}
@@ -34,7 +34,12 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
     from fornaxc.lowering.lower import lower_graph
 
     document = json.loads(Path(job["graph"]).read_text())
-    lowered = lower_graph(graph_from_json(document, _no_weights), device_kind=job["device_kind"], name="model")
+    lowered = lower_graph(
+        graph_from_json(document, _no_weights),
+        device_kind=job["device_kind"],
+        name="model",
+        optimization=job["optimization"],
+    )
     if job.get("dump"):
         Path(job["dump"]).write_text(str(lowered.max_graph))
     seconds["lower"] = perf_counter() - start

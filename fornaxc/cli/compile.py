@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=options.FILE, metavar="OUT.fxa", help="Also write the artifact as one file.")
 @options.dims
 @options.cache_dir
+@options.optimization
 @options.host_fallback
 @options.timeout
 @click.option(

@@ -64,6 +64,16 @@ timeout = click.option(
     metavar="SECONDS",
     help="Give up when MAX takes longer than this.",
 )
+optimization = click.option(
+    "-O",
+    "optimization",
+    type=click.IntRange(0, 3),
+    default=1,
+    show_default=True,
+    metavar="LEVEL",
+    help="0 to 3. On a GPU, 0 and 1 take kernels that are compiled once for all shapes; 2 and 3 take MAX's own for products, convolutions "
+    "and pools, tuned for each shape, which takes half a minute or more to compile for each. On a CPU all levels are the same.",
+)
 host_fallback = click.option(
     "--no-host-fallback",
     "host_fallback",

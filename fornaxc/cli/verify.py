@@ -28,6 +28,7 @@ from fornaxc.cli.text import facts, shape, table
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
 @options.cache_dir
+@options.optimization
 @options.host_fallback
 @options.timeout
 @reporting

@@ -1,4 +1,4 @@
-"""Turns convolutions with constant weights into the CPU's own kernel, with what follows them inside it."""
+"""Turns convolutions with constant weights into a kernel of our own, with what follows them inside it."""
 
 from __future__ import annotations
 

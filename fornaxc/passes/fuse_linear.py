@@ -1,4 +1,4 @@
-"""Turns products with constant matrices into the CPU's own kernel, weights packed ahead of time."""
+"""Turns products with constant matrices into a kernel of our own, weights packed ahead of time."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_compile_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch
         return compiled(model, **options)
 
     monkeypatch.setattr(api, "compile", record)
-    arguments = "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x"
+    arguments = "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x -O 2"
     assert cli("compile", *arguments.split(), "--no-host-fallback", "--cache-dir", "c").status == 0
     seen.pop("progress")
     assert seen == {
@@ -70,6 +70,7 @@ def test_compile_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch
         "stop_after": "lower",
         "dump": Path("d"),
         "disabled_passes": ("x",),
+        "optimization": 2,
         "host_fallback": False,
         "cache_dir": Path("c"),
     }
@@ -234,6 +235,7 @@ def test_verify_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         "cache_dir": None,
         "host_fallback": True,
         "timeout": 9.0,
+        "optimization": 1,
     }
 
 
