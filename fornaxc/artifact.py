@@ -10,7 +10,7 @@ from typing import Any
 
 from fornaxc.cache import Descriptor, media
 from fornaxc.errors import ArtifactError
-from fornaxc.manifest import FORMAT, toolchain_versions
+from fornaxc.manifest import FORMAT, malformed_part, toolchain_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,19 @@ def _from_cache(path: Path) -> Artifact:
 
 
 def _checked(artifact: Artifact) -> Artifact:
-    found = artifact.config.get("format")
+    found = artifact.config.get("format") if isinstance(artifact.config, dict) else None
     if found != FORMAT:
         raise ArtifactError(
             f"{artifact.path} has artifact format {found}; this fornaxc reads format {FORMAT}",
             code="FX454",
             hint="compile the model again with this fornaxc, or use the fornaxc that made the artifact",
+        )
+    wrong = malformed_part(artifact.config)
+    if wrong:
+        raise ArtifactError(
+            f"{artifact.path} is damaged: the {wrong!r} of its manifest is missing or malformed",
+            code="FX451",
+            hint="compile the model again",
         )
     return artifact
 

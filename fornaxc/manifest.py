@@ -113,6 +113,46 @@ def artifact_config(
     }
 
 
+def malformed_part(config: Mapping[str, Any]) -> str:
+    """The name of a part of a config document that is not what `artifact_config` makes; "" where there is none."""
+
+    def shape(value: Any) -> bool:
+        return isinstance(value, list) and all(type(d) in (int, str) for d in value)
+
+    def tensor(value: Any) -> bool:
+        named = isinstance(value, dict) and all(isinstance(value.get(k), str) for k in ("name", "dtype"))
+        return named and shape(value.get("shape"))
+
+    def rows(value: Any, *kinds: type | tuple[type, ...]) -> bool:
+        return isinstance(value, list) and all(
+            isinstance(row, list) and len(row) == len(kinds) and all(map(isinstance, row, kinds)) for row in value
+        )
+
+    def texts(value: Any, *names: str) -> bool:
+        return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
+
+    def mappings(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+
+    size = (int, str)
+    well_formed = {
+        "key": lambda v: isinstance(v, str),
+        "key_parts": lambda v: isinstance(v, dict),
+        "source": lambda v: isinstance(v, dict),
+        "ir_digest": lambda v: isinstance(v, str),
+        "target": lambda v: texts(v, "label", "device"),
+        "toolchain": lambda v: texts(v, "max"),
+        "options": lambda v: isinstance(v, dict),
+        "inputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
+        "outputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
+        "constraints": lambda v: rows(v, size, str, size, str),
+        "weights": lambda v: rows(v, str, list),
+        "host_nodes": mappings,
+        "verified": mappings,
+    }
+    return next((name for name, right in well_formed.items() if not right(config.get(name))), "")
+
+
 def oci_manifest(config: Descriptor, layers: Sequence[Descriptor], target: str, source: str) -> dict[str, Any]:
     """The OCI image manifest of an artifact."""
     from fornaxc.cache import media

@@ -28,7 +28,13 @@ def load_npz(path: Path, what: str) -> dict[str, Array]:
                 hint="write it with numpy.savez(path, NAME=array)",
             )
         with data:
-            return {name: data[name] for name in data.files}
+            arrays = {name: data[name] for name in data.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):  # numpy gives the bytes of what is not an .npy file
+                raise UsageError(
+                    f"the {what} file {path} is not an .npz file: it holds {name!r}, which is no array", code="FX224"
+                )
+        return arrays
     except FileNotFoundError:
         raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None
     except UsageError:

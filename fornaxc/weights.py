@@ -93,5 +93,6 @@ def read_weights(path: Path, offset: int, types: Sequence[TensorType]) -> list[A
     for number, type in enumerate(types):
         first, last = header[f"w{number}"]["data_offsets"]
         flat = np.frombuffer(data, np.uint8, last - first, base + first)
-        arrays.append(flat.view(type.dtype.numpy).reshape(tuple(int(str(d)) for d in type.shape)))
+        array = flat.view(type.dtype.numpy).reshape(tuple(int(str(d)) for d in type.shape))
+        arrays.append(array if base % ALIGNMENT == 0 else array.copy())  # another zip tool may have moved the bytes
     return arrays

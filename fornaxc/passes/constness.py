@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
@@ -17,10 +18,14 @@ class Constness:
         self._constant = set(constants)
         self._made: dict[Value, Node] = {}
         self._seen = 0
+        self._constants_seen = 0
 
     def catch_up(self, b: GraphBuilder) -> None:
         """See the nodes and constants that were added to a builder since the last time."""
-        self._constant.update(b.constants)
+        fresh = len(b.constants) - self._constants_seen  # the builder only adds: the newest are at the end
+        if fresh:
+            self._constant.update(islice(reversed(b.constants), fresh))
+            self._constants_seen += fresh
         for node in b.nodes[self._seen :]:
             self._made.update((v, node) for v in node.outputs)
             evaluable = not node.regions and type(node.op).evaluate is not Op.evaluate

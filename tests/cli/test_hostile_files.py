@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import onnx
@@ -82,3 +83,10 @@ def test_sizes_that_cannot_be(cli: Cli, tmp_path: Path, sizes: tuple[str, ...], 
     given = [word for size in sizes for word in ("--dim", size)]
     told = cli("compile", path, *given, "--stop-after", "import", "--json")
     assert (told.status, told.document["code"]) == (2, code)
+
+
+def test_a_zip_without_arrays_is_no_npz(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("readme.txt", "no array")
+    with pytest.raises(UsageError, match="no array"):
+        load_npz(tmp_path / "in.npz", "inputs")
