@@ -47,16 +47,12 @@ def weight_constants(graph: Graph) -> list[Constant]:
     return found
 
 
-def _nbytes(type: TensorType) -> int:
-    return int(str(type.elements)) * type.dtype.numpy.itemsize
-
-
 def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
     """Write the tensors of `weights`, loading one at a time. `ModelError` where one does not have its type."""
     header: dict[str, object] = {}
     offset = 0
     for number, weight in enumerate(weights):
-        size = _nbytes(weight.type)
+        size = weight.type.nbytes
         header[f"w{number}"] = {
             "dtype": _NAMES.get(weight.type.dtype, "U8"),
             "shape": list(weight.type.shape),

@@ -36,7 +36,7 @@ def export_onnx(graph: Graph) -> onnx.ModelProto:
     Raises UnsupportedError for what onnxruntime has no tensors for, and where the model would pass protobuf's 2 GB (use `save_onnx`).
     """
     model, constants = _skeleton(graph)
-    size = sum(_nbytes(c) for c in constants.values())
+    size = sum(c.type.nbytes for c in constants.values())
     if size > 1 << 31:
         raise UnsupportedError(
             f"the constants have {size} bytes, more than one ONNX file can hold", code="FX331", hint="use save_onnx"
@@ -55,7 +55,7 @@ def save_onnx(graph: Graph, path: Path) -> list[Path]:
     """
     model, constants = _skeleton(graph)
     data = path.with_name(path.name + ".data")
-    large = {name: c for name, c in constants.items() if not c.literal or _nbytes(c) >= EXTERNAL_FROM}
+    large = {name: c for name, c in constants.items() if not c.literal or c.type.nbytes >= EXTERNAL_FROM}
     for name, constant in constants.items():
         if name not in large:
             tensor = _declared(name, constant)
@@ -144,10 +144,6 @@ def export_body(c: ExportContext, graph: Graph) -> list[Tensor]:
 def _info(name: str, value: Value) -> onnx.ValueInfoProto:
     dims = [d if isinstance(d, int) else str(d) for d in value.type.shape]
     return helper.make_tensor_value_info(name, element_number(value.type.dtype), dims)
-
-
-def _nbytes(constant: Constant) -> int:
-    return int(str(constant.type.elements)) * constant.type.dtype.numpy.itemsize
 
 
 def _declared(name: str, constant: Constant) -> onnx.TensorProto:

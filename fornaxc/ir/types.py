@@ -126,6 +126,11 @@ class TensorType:
         return product(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of a static tensor, as numpy holds it: at least one an element."""
+        return int(str(self.elements)) * self.dtype.numpy.itemsize
+
+    @property
     def is_static(self) -> bool:
         return all(isinstance(d, int) for d in self.shape)
 

@@ -7,8 +7,20 @@ from itertools import islice
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import DimExpr
 from fornaxc.ir.graph import Node, Value
 from fornaxc.ir.ops import BroadcastTo, Op
+
+
+def evaluable(node: Node) -> bool:
+    """Whether numpy can compute a node from constant operands: without a region, and without a symbolic dim in it."""
+    if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
+        return False
+    return not any(isinstance(d, DimExpr) for value in node.op.attributes().values() for d in _flat(value))
+
+
+def _flat(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 class Constness:
@@ -28,12 +40,7 @@ class Constness:
             self._constants_seen += fresh
         for node in b.nodes[self._seen :]:
             self._made.update((v, node) for v in node.outputs)
-            evaluable = not node.regions and type(node.op).evaluate is not Op.evaluate
-            if (
-                evaluable
-                and all(v in self._constant for v in node.inputs)
-                and all(v.type.is_static for v in node.outputs)
-            ):
+            if evaluable(node) and all(v in self._constant for v in node.inputs):
                 self._constant.update(node.outputs)
         self._seen = len(b.nodes)
 

@@ -1,4 +1,4 @@
-"""The passes in their order: one table that `--no-pass` and `inspect --passes` come from."""
+"""The passes in their order: one table that `--no-pass` takes its names from."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
-    Pass("tidy", _tidy, "simplify, share-common and dead once more"),
+    Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
 )
 
 

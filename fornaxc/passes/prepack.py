@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fornaxc.ir.dead import drop_dead
-from fornaxc.ir.dims import DimExpr
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
-from fornaxc.ir.ops import IrError, NotFoldable, Op
+from fornaxc.ir.ops import IrError, NotFoldable
+from fornaxc.passes.constness import evaluable
 
 GROWTH = 2  # a packed tensor may be this many times as large as what it is made of
 SMALL_BYTES = 1 << 20  # and any tensor up to this size may be packed
@@ -53,14 +53,14 @@ class _Derived:
 def _derivable(graph: Graph) -> dict[Value, _Derived]:
     found: dict[Value, _Derived] = {}
     for node in graph.nodes:
-        if not _packable(node) or not all(v in found or v in graph.constants for v in node.inputs):
+        if not evaluable(node) or not all(v in found or v in graph.constants for v in node.inputs):
             continue
         operands = tuple(found[v].constant if v in found else graph.constants[v] for v in node.inputs)
         sources = frozenset(s for v in node.inputs for s in (found[v].sources if v in found else (v,)))
-        limit = max(SMALL_BYTES, GROWTH * sum(_bytes(s) for s in sources))
+        limit = max(SMALL_BYTES, GROWTH * sum(s.type.nbytes for s in sources))
         for index, value in enumerate(node.outputs):
             constant = _derived(node, index, value, operands)
-            found[value] = _Derived(constant, node, sources, _bytes(value) > limit)
+            found[value] = _Derived(constant, node, sources, value.type.nbytes > limit)
     return found
 
 
@@ -68,23 +68,9 @@ def _captured(node: Node) -> tuple[Value, ...]:
     return tuple(v for region in node.regions for v in region.captures())
 
 
-def _packable(node: Node) -> bool:
-    if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
-        return False
-    return not any(isinstance(d, DimExpr) for value in node.op.attributes().values() for d in _flat(value))
-
-
-def _flat(value: object) -> tuple[object, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _bytes(value: Value) -> int:
-    return int(str(value.type.elements)) * max(1, value.type.dtype.bits // 8)
-
-
 def _derived(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
     names = [s.name for s in sources if s.name]
-    literal = all(s.literal for s in sources) and _bytes(value) <= 1024
+    literal = all(s.literal for s in sources) and value.type.nbytes <= 1024
     return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "")
 
 
