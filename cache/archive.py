@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final
 from fornaxc.cache.archive_write import ALIGNMENT, WEIGHTS_ALIGNMENT, member_name, write_archive
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.digests import DigestMemory, Identity
-from fornaxc.cache.files import CHUNK, cache_error, discard
+from fornaxc.cache.files import CHUNK
 from fornaxc.cache.media import MANIFEST
 from fornaxc.cache.store import Store
 from fornaxc.errors import ArtifactError
@@ -66,28 +66,6 @@ class Archive:
         if "sha256:" + hashlib.sha256(data).hexdigest() != digest:
             raise self._damaged(blob)
         return data
-
-    def extract(self, digest: str, destination: Path) -> None:
-        """Copy a blob to the file `destination`, which is removed again if its bytes are not the right ones.
-
-        Raises ArtifactError, and CacheError if `destination` cannot be written.
-        """
-        blob, offset = self._place(digest)
-        fingerprint = hashlib.sha256()
-        try:
-            with _open(self.path) as file, destination.open("wb") as out:
-                for piece in _pieces(self.path, file, offset, blob.size):
-                    fingerprint.update(piece)
-                    out.write(piece)
-        except OSError as error:
-            discard(destination)
-            raise cache_error(error, destination) from error
-        except ArtifactError:
-            discard(destination)
-            raise
-        if "sha256:" + fingerprint.hexdigest() != digest:
-            discard(destination)
-            raise self._damaged(blob)
 
     def verify(self, digests: DigestMemory | None = None) -> None:
         """Prove every byte of every blob against its digest; raises ArtifactError.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fornaxc.ir.dims import symbols
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import If, IrError, While
 from fornaxc.ir.types import DType, TensorType
@@ -60,8 +59,3 @@ def _check_regions(node: Node) -> None:
     for region, (takes, yields) in zip(node.regions, wanted, strict=True):
         if tuple(v.type for v in region.inputs) != takes or tuple(v.type for v in region.outputs) != yields:
             raise IrError("a region's inputs or outputs do not have the types of its node")
-
-
-def free_symbols(graph: Graph) -> set[str]:
-    """The names of the dims that the graph's inputs bring."""
-    return {name for v in graph.inputs for d in v.type.shape for name in symbols(d)}

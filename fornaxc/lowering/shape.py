@@ -264,15 +264,14 @@ def _symbolic_index(c: LoweringContext, mode: str, n: Dim, low: Dim, high: Dim) 
     if mode == "edge":
         return ops.max(ops.min(at, size - one), zero)
     if mode == "wrap":
-        return _floor_mod(c, at, ops.max(size, one))
+        return _floor_mod(at, ops.max(size, one))
     period = ops.max((size - one) * c.scalar(2, DType.int64), one)
-    at = _floor_mod(c, at, period)
+    at = _floor_mod(at, period)
     return ops.min(at, period - at)
 
 
-def _floor_mod(c: LoweringContext, a: T, b: T) -> T:
-    rest = a - ops.floor_div(a, b) * b
-    return rest
+def _floor_mod(a: T, b: T) -> T:
+    return a - ops.floor_div(a, b) * b
 
 
 @lower(Dims)

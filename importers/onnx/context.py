@@ -11,7 +11,7 @@ from fornaxc.importers.onnx.registry import Item, TensorList
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.types import DType, dtype_of
+from fornaxc.ir.types import DType
 
 if TYPE_CHECKING:
     from fornaxc.importers.onnx.graph import GraphImporter
@@ -209,6 +209,3 @@ class NodeContext:
 
     def literal(self, array: Array) -> Value:
         return self.b.literal(array)
-
-    def literal_dtype(self, array: Array) -> DType:
-        return dtype_of(array.dtype)

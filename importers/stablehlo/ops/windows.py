@@ -211,8 +211,8 @@ def select_and_scatter(ctx: OpContext) -> Operand:
     real = np.pad(np.ones(shape, np.bool_), [(max(p, 0), max(q, 0)) for p, q in pads])
     real = real[tuple(slice(max(-p, 0), real.shape[i] - max(-q, 0)) for i, (p, q) in enumerate(pads))]
     taps = list(cartesian(*(range(k) for k in window)))
-    choice, best = _select(ctx, padded, real, taps, out, strides)
-    return _scatter(ctx, choice, best, source, init, taps, strides, shape, low)
+    choice = _select(ctx, padded, real, taps, out, strides)
+    return _scatter(ctx, choice, source, init, taps, strides, shape, low)
 
 
 def _tap(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], strides: Sequence[int]) -> Value:
@@ -228,8 +228,8 @@ def _select(
     taps: Sequence[Sequence[int]],
     out: Sequence[Dim],
     strides: Sequence[int],
-) -> tuple[Value, Value]:
-    """For each window the number of the tap that it selects (i32, -1 for none), and whether there is one."""
+) -> Value:
+    """For each window the number of the tap that it selects (i32, -1 for none)."""
     b, region = ctx.b, ctx.region(0)
     best: Operand | None = None
     choice = any_chosen = None
@@ -252,14 +252,13 @@ def _select(
         )
         choice = b.emit(Select(), taken, place, choice)
         any_chosen = b.emit(Binary("or"), any_chosen, exists)
-    assert choice is not None and any_chosen is not None
-    return choice, any_chosen
+    assert choice is not None
+    return choice
 
 
 def _scatter(
     ctx: OpContext,
     choice: Value,
-    chosen: Value,
     source: Operand,
     init: Operand,
     taps: Sequence[Sequence[int]],
