@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
@@ -64,14 +65,14 @@ def format_attribute(value: Any) -> str:
     return str(value)
 
 
-def want(condition: bool, message: str) -> None:
-    """Raise `IrError(message)` unless `condition`."""
+def want(condition: bool, message: str | Callable[[], str]) -> None:
+    """Raise `IrError(message)` unless `condition`. A function makes the message only then: types take long to spell."""
     if not condition:
-        raise IrError(message)
+        raise IrError(message if isinstance(message, str) else message())
 
 
 def want_axis(axis: int, rank: int) -> None:
-    want(0 <= axis < rank, f"axis {axis} is outside a tensor of rank {rank}")
+    want(0 <= axis < rank, lambda: f"axis {axis} is outside a tensor of rank {rank}")
 
 
 def is_symbolic(array: Array) -> bool:

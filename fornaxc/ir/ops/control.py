@@ -17,7 +17,7 @@ class If(Op):
     regions: ClassVar[int] = 2
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
-        want(types == (TensorType(DType.BOOL, ()),), f"if wants one bool[] operand, not {types}")
+        want(types == (TensorType(DType.BOOL, ()),), lambda: f"if wants one bool[] operand, not {types}")
         return self.types
 
 

@@ -83,12 +83,12 @@ class Unary(Op):
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
         if self.fn in FLOAT_UNARY or self.fn in PREDICATES:
-            want(x.dtype.is_float, f"{self.fn} wants floating point, not {x.dtype}")
+            want(x.dtype.is_float, lambda: f"{self.fn} wants floating point, not {x.dtype}")
         elif self.fn in NUMBER_UNARY:
-            want(x.dtype is not DType.BOOL, f"{self.fn} wants numbers, not bool")
+            want(x.dtype is not DType.BOOL, lambda: f"{self.fn} wants numbers, not bool")
         else:
-            want(self.fn == "not", f"no unary function {self.fn!r}")
-            want(not x.dtype.is_float, f"not wants bool or integers, not {x.dtype}")
+            want(self.fn == "not", lambda: f"no unary function {self.fn!r}")
+            want(not x.dtype.is_float, lambda: f"not wants bool or integers, not {x.dtype}")
         return (x.with_dtype(DType.BOOL) if self.fn in PREDICATES else x,)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -172,16 +172,16 @@ class Binary(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         a, b = types
-        want(self.fn in BINARY, f"no binary function {self.fn!r}")
-        want(a == b, f"{self.fn} wants two operands of one type, not {a} and {b}")
+        want(self.fn in BINARY, lambda: f"no binary function {self.fn!r}")
+        want(a == b, lambda: f"{self.fn} wants two operands of one type, not {a} and {b}")
         if self.fn in _BITWISE:
-            want(not a.dtype.is_float, f"{self.fn} wants bool or integers, not {a.dtype}")
+            want(not a.dtype.is_float, lambda: f"{self.fn} wants bool or integers, not {a.dtype}")
         elif self.fn in _SHIFTS:
-            want(a.dtype.is_integer, f"{self.fn} wants integers, not {a.dtype}")
+            want(a.dtype.is_integer, lambda: f"{self.fn} wants integers, not {a.dtype}")
         elif self.fn == "atan2":
-            want(a.dtype.is_float, f"atan2 wants floating point, not {a.dtype}")
+            want(a.dtype.is_float, lambda: f"atan2 wants floating point, not {a.dtype}")
         else:
-            want(a.dtype is not DType.BOOL, f"{self.fn} wants numbers, not bool")
+            want(a.dtype is not DType.BOOL, lambda: f"{self.fn} wants numbers, not bool")
         return (a,)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -232,8 +232,8 @@ class Compare(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         a, b = types
-        want(self.fn in _COMPARE, f"no comparison {self.fn!r}")
-        want(a == b, f"{self.fn} wants two operands of one type, not {a} and {b}")
+        want(self.fn in _COMPARE, lambda: f"no comparison {self.fn!r}")
+        want(a == b, lambda: f"{self.fn} wants two operands of one type, not {a} and {b}")
         return (a.with_dtype(DType.BOOL),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -250,9 +250,9 @@ class Select(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         condition, yes, no = types
-        want(condition.dtype is DType.BOOL, f"select wants a bool condition, not {condition.dtype}")
-        want(yes == no, f"select wants two branches of one type, not {yes} and {no}")
-        want(condition.shape == yes.shape, f"select wants one shape, not {condition} and {yes}")
+        want(condition.dtype is DType.BOOL, lambda: f"select wants a bool condition, not {condition.dtype}")
+        want(yes == no, lambda: f"select wants two branches of one type, not {yes} and {no}")
+        want(condition.shape == yes.shape, lambda: f"select wants one shape, not {condition} and {yes}")
         return (yes,)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -334,7 +334,7 @@ class Bitcast(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(x.dtype.bits == self.dtype.bits, f"bitcast wants equal widths, not {x.dtype} and {self.dtype}")
+        want(x.dtype.bits == self.dtype.bits, lambda: f"bitcast wants equal widths, not {x.dtype} and {self.dtype}")
         return (x.with_dtype(self.dtype),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:

@@ -14,7 +14,7 @@ REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 
 def _want_indices(t: TensorType) -> None:
-    want(t.dtype in (DType.I32, DType.I64), f"indices must be i32 or i64, not {t.dtype}")
+    want(t.dtype in (DType.I32, DType.I64), lambda: f"indices must be i32 or i64, not {t.dtype}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class GatherElements(Op):
         x, index = types
         _want_indices(index)
         want_axis(self.axis, x.rank)
-        want(index.rank == x.rank, f"gather_elements wants equal ranks, not {x} and {index}")
+        want(index.rank == x.rank, lambda: f"gather_elements wants equal ranks, not {x} and {index}")
         return (x.with_shape(index.shape),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -71,12 +71,12 @@ class GatherNd(Op):
         want(index.rank > self.batch_dims and x.rank > self.batch_dims, "batch_dims is not below both ranks")
         want(
             x.shape[: self.batch_dims] == index.shape[: self.batch_dims],
-            f"batch axes of {x} and {index} differ",
+            lambda: f"batch axes of {x} and {index} differ",
         )
         depth = index.shape[-1]
-        want(isinstance(depth, int), f"the last axis of the indices {index} must be static")
+        want(isinstance(depth, int), lambda: f"the last axis of the indices {index} must be static")
         assert isinstance(depth, int)
-        want(depth + self.batch_dims <= x.rank, f"index tuples of {depth} are too long for {x}")
+        want(depth + self.batch_dims <= x.rank, lambda: f"index tuples of {depth} are too long for {x}")
         return (x.with_shape((*index.shape[:-1], *x.shape[self.batch_dims + depth :])),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -102,10 +102,10 @@ class ScatterElements(Op):
         x, index, updates = types
         _want_indices(index)
         want_axis(self.axis, x.rank)
-        want(self.reduction in REDUCTIONS, f"no scatter reduction {self.reduction!r}")
+        want(self.reduction in REDUCTIONS, lambda: f"no scatter reduction {self.reduction!r}")
         want(
             updates.dtype == x.dtype and updates.shape == index.shape,
-            f"updates {updates} do not fit {x} at {index}",
+            lambda: f"updates {updates} do not fit {x} at {index}",
         )
         return (x,)
 
@@ -131,12 +131,12 @@ class ScatterNd(Op):
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, index, updates = types
         _want_indices(index)
-        want(self.reduction in REDUCTIONS, f"no scatter reduction {self.reduction!r}")
+        want(self.reduction in REDUCTIONS, lambda: f"no scatter reduction {self.reduction!r}")
         depth = index.shape[-1] if index.rank else 0
-        want(isinstance(depth, int), f"the last axis of the indices {index} must be static")
+        want(isinstance(depth, int), lambda: f"the last axis of the indices {index} must be static")
         assert isinstance(depth, int)
         shape = (*index.shape[:-1], *x.shape[depth:])
-        want(updates == x.with_shape(shape), f"updates must be {x.with_shape(shape)}, not {updates}")
+        want(updates == x.with_shape(shape), lambda: f"updates must be {x.with_shape(shape)}, not {updates}")
         return (x,)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:

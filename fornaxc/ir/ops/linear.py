@@ -20,12 +20,12 @@ class MatMul(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         a, b = types
-        want(a.dtype == b.dtype and a.dtype is not DType.BOOL, f"matmul wants one number type, not {a} and {b}")
-        want(a.rank >= 2 and b.rank >= 2, f"matmul wants matrices, not {a} and {b}")
-        want(b.rank == 2 or b.shape[:-2] == a.shape[:-2], f"the leading axes of {a} and {b} differ")
+        want(a.dtype == b.dtype and a.dtype is not DType.BOOL, lambda: f"matmul wants one number type, not {a} and {b}")
+        want(a.rank >= 2 and b.rank >= 2, lambda: f"matmul wants matrices, not {a} and {b}")
+        want(b.rank == 2 or b.shape[:-2] == a.shape[:-2], lambda: f"the leading axes of {a} and {b} differ")
         want(
             a.shape[-1] == b.shape[-2],
-            f"matmul cannot contract {a.shape[-1]} of {a} with {b.shape[-2]} of {b}",
+            lambda: f"matmul cannot contract {a.shape[-1]} of {a} with {b.shape[-2]} of {b}",
         )
         return (a.with_shape((*a.shape[:-1], b.shape[-1])),)
 
@@ -59,23 +59,23 @@ class Conv(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, w = types
-        want(x.rank >= 3 and x.rank == w.rank, f"conv wants equal ranks of 3 and more, not {x} and {w}")
-        want(x.dtype == w.dtype, f"conv wants one element type, not {x} and {w}")
+        want(x.rank >= 3 and x.rank == w.rank, lambda: f"conv wants equal ranks of 3 and more, not {x} and {w}")
+        want(x.dtype == w.dtype, lambda: f"conv wants one element type, not {x} and {w}")
         _want_windows(x.rank - 2, strides=self.strides, low=self.low, high=self.high, dilations=self.dilations)
         want(
             isinstance(w.shape[1], int) and x.shape[1] == w.shape[1] * self.groups,
-            f"{x.shape[1]} channels of {x} do not fit {w} in {self.groups} groups",
+            lambda: f"{x.shape[1]} channels of {x} do not fit {w} in {self.groups} groups",
         )
         filters = w.shape[0]
         want(
             isinstance(filters, int) and filters % self.groups == 0,
-            f"{filters} filters, {self.groups} groups",
+            lambda: f"{filters} filters, {self.groups} groups",
         )
         spatial = []
         for size, window, *rest in zip(
             x.shape[2:], w.shape[2:], self.low, self.high, self.strides, self.dilations, strict=True
         ):
-            want(isinstance(window, int), f"the window of {w} must be static")
+            want(isinstance(window, int), lambda: f"the window of {w} must be static")
             low, high, stride, dilation = rest
             spatial.append(window_size(size, low, high, int(str(window)), stride, dilation))
         return (x.with_shape((x.shape[0], filters, *spatial)),)
@@ -113,8 +113,8 @@ class Pool(Op):
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
         rank = len(self.window)
-        want(self.fn in ("max", "sum"), f"no pool {self.fn!r}")
-        want(x.rank >= rank + self.channels_last, f"a window of rank {rank} does not fit {x}")
+        want(self.fn in ("max", "sum"), lambda: f"no pool {self.fn!r}")
+        want(x.rank >= rank + self.channels_last, lambda: f"a window of rank {rank} does not fit {x}")
         want(x.dtype is not DType.BOOL, "pool wants numbers, not bool")
         _want_windows(rank, strides=self.strides, low=self.low, high=self.high, dilations=self.dilations)
         shape = list(x.shape)

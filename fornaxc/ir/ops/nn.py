@@ -19,7 +19,7 @@ class Softmax(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(x.dtype.is_float, f"softmax wants floating point, not {x.dtype}")
+        want(x.dtype.is_float, lambda: f"softmax wants floating point, not {x.dtype}")
         want_axis(self.axis, x.rank)
         return (x,)
 
@@ -74,7 +74,7 @@ class RmsNorm(Op):
 
 
 def _want_norm(x: TensorType, axis: int, *parameters: TensorType) -> None:
-    want(x.dtype.is_float, f"a normalisation wants floating point, not {x.dtype}")
+    want(x.dtype.is_float, lambda: f"a normalisation wants floating point, not {x.dtype}")
     want_axis(axis, x.rank)
     for p in parameters:
         want(
@@ -108,9 +108,9 @@ class Lstm(Op):
             "lstm got another number of operands than its flags say",
         )
         _want_recurrence(x, r, h, 4, rest[0] if self.lengths else None)
-        want(c == h, f"the initial c must be {h}, not {c}")
+        want(c == h, lambda: f"the initial c must be {h}, not {c}")
         if self.peephole:
-            want(rest[-1] == x.with_shape((3 * h.shape[1],)), f"peepholes do not fit: {rest[-1]}")
+            want(rest[-1] == x.with_shape((3 * h.shape[1],)), lambda: f"peepholes do not fit: {rest[-1]}")
         return x.with_shape((*x.shape[:2], h.shape[1])), h, c
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -154,7 +154,7 @@ class Gru(Op):
         x, r, b, h, *rest = types
         want(len(rest) == self.lengths, "gru got another number of operands than its flags say")
         _want_recurrence(x, r, h, 3, rest[0] if self.lengths else None)
-        want(b == x.with_shape((r.shape[0],)), f"the bias does not fit: {b}")
+        want(b == x.with_shape((r.shape[0],)), lambda: f"the bias does not fit: {b}")
         return x.with_shape((*x.shape[:2], h.shape[1])), h
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -213,17 +213,17 @@ class Rnn(Op):
 
 def _want_recurrence(x: TensorType, r: TensorType, h: TensorType, gates: int, lengths: TensorType | None) -> None:
     want(x.dtype.is_float and x.dtype == r.dtype == h.dtype, "a recurrence wants one floating-point type")
-    want(x.rank == 3 and r.rank == 2 and h.rank == 2, f"a recurrence cannot take {x}, {r}, {h}")
+    want(x.rank == 3 and r.rank == 2 and h.rank == 2, lambda: f"a recurrence cannot take {x}, {r}, {h}")
     size = h.shape[1]
     want(
         x.shape[2] == gates * size and r.shape == (gates * size, size),
-        f"the gates of {x} and {r} do not fit {h}",
+        lambda: f"the gates of {x} and {r} do not fit {h}",
     )
-    want(h.shape[0] == x.shape[1], f"the batches of {x} and {h} differ")
+    want(h.shape[0] == x.shape[1], lambda: f"the batches of {x} and {h} differ")
     if lengths is not None:
         want(
             lengths == TensorType(DType.I64, (x.shape[1],)),
-            f"lengths must be i64[{x.shape[1]}], not {lengths}",
+            lambda: f"lengths must be i64[{x.shape[1]}], not {lengths}",
         )
 
 

@@ -34,7 +34,9 @@ class PackConv(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (w,) = types
-        want(w.rank == 4 and w.is_static and w.dtype is DType.F32, f"pack_conv wants static f32 filters, not {w}")
+        want(
+            w.rank == 4 and w.is_static and w.dtype is DType.F32, lambda: f"pack_conv wants static f32 filters, not {w}"
+        )
         k, c, r, s = (int(str(d)) for d in w.shape)
         return (w.with_shape((packed_size(k, c, r * s, self.groups),)),)
 
@@ -65,18 +67,18 @@ class ConvNhwc(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, w, bias, *rest = types
-        want(x.rank == 4 and x.dtype is DType.F32, f"conv_nhwc wants f32 of rank 4, not {x}")
+        want(x.rank == 4 and x.dtype is DType.F32, lambda: f"conv_nhwc wants f32 of rank 4, not {x}")
         want(isinstance(x.shape[3], int), "conv_nhwc wants a static channel count")
-        want(self.activation in ACTIVATIONS, f"no activation {self.activation!r}")
+        want(self.activation in ACTIVATIONS, lambda: f"no activation {self.activation!r}")
         channels = int(str(x.shape[3]))
         size = packed_size(self.filters, channels // self.groups, self.window[0] * self.window[1], self.groups)
-        want(w.shape == (size,), f"the packed weights must have {size} elements, not {w}")
-        want(bias.shape == (self.filters,), f"the bias must be f32[{self.filters}], not {bias}")
+        want(w.shape == (size,), lambda: f"the packed weights must have {size} elements, not {w}")
+        want(bias.shape == (self.filters,), lambda: f"the bias must be f32[{self.filters}], not {bias}")
         (plain,) = self.conv().infer(self._nchw(x), self._filters(x))
         n, k, ho, wo = plain.shape
         result = x.with_shape((n, ho, wo, k))
         want(len(rest) == self.residual, "conv_nhwc got another number of operands than `residual` says")
-        want(all(r == result for r in rest), f"the residual must be {result}")
+        want(all(r == result for r in rest), lambda: f"the residual must be {result}")
         return (result,)
 
     def conv(self) -> Conv:
@@ -145,11 +147,14 @@ class PackedRecurrence(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, r, *rest = types
-        want(self.kind in _GATES, f"no recurrence {self.kind!r}")
-        want(all(a in RECURRENT_ACTIVATIONS for a in self.activations), f"no such activation in {self.activations}")
-        want(x.dtype is DType.F32, f"a packed recurrence wants f32, not {x}")
+        want(self.kind in _GATES, lambda: f"no recurrence {self.kind!r}")
+        want(
+            all(a in RECURRENT_ACTIVATIONS for a in self.activations),
+            lambda: f"no such activation in {self.activations}",
+        )
+        want(x.dtype is DType.F32, lambda: f"a packed recurrence wants f32, not {x}")
         size = sum(packed_size(rows, self.hidden, 1, 1) for rows in self._parts())
-        want(r.shape == (size,), f"the packed weights must have {size} elements, not {r}")
+        want(r.shape == (size,), lambda: f"the packed weights must have {size} elements, not {r}")
         plain = x.with_shape((_GATES[self.kind] * self.hidden, self.hidden))
         return self.plain().infer(x, plain, *rest)
 

@@ -28,12 +28,12 @@ class Reduce(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(self.fn in REDUCE, f"no reduction {self.fn!r}")
-        want(list(self.axes) == sorted(set(self.axes)), f"the axes {list(self.axes)} are not sorted and unique")
+        want(self.fn in REDUCE, lambda: f"no reduction {self.fn!r}")
+        want(list(self.axes) == sorted(set(self.axes)), lambda: f"the axes {list(self.axes)} are not sorted and unique")
         for axis in self.axes:
             want_axis(axis, x.rank)
-        want(self.fn != "mean" or x.dtype.is_float, f"mean wants floating point, not {x.dtype}")
-        want(x.dtype is not DType.BOOL or self.fn in ("max", "min"), f"{self.fn} wants numbers, not bool")
+        want(self.fn != "mean" or x.dtype.is_float, lambda: f"mean wants floating point, not {x.dtype}")
+        want(x.dtype is not DType.BOOL or self.fn in ("max", "min"), lambda: f"{self.fn} wants numbers, not bool")
         shape: tuple[Dim, ...] = tuple(1 if i in self.axes else d for i, d in enumerate(x.shape))
         return (x.with_shape(shape),)
 
@@ -89,7 +89,7 @@ class ArgReduce(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(self.fn in ("max", "min"), f"no arg reduction {self.fn!r}")
+        want(self.fn in ("max", "min"), lambda: f"no arg reduction {self.fn!r}")
         want_axis(self.axis, x.rank)
         shape: tuple[Dim, ...] = tuple(1 if i == self.axis else d for i, d in enumerate(x.shape))
         return (TensorType(DType.I64, shape),)
@@ -117,7 +117,7 @@ class Cumulative(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(self.fn in ("sum", "prod"), f"no cumulative {self.fn!r}")
+        want(self.fn in ("sum", "prod"), lambda: f"no cumulative {self.fn!r}")
         want_axis(self.axis, x.rank)
         want(x.dtype is not DType.BOOL, "cumulative wants numbers, not bool")
         return (x,)

@@ -33,7 +33,7 @@ class Reshape(Op):
         (x,) = types
         want(
             x.elements == product(self.shape),
-            f"a reshape of {x} to [{', '.join(map(str, self.shape))}] changes the element count",
+            lambda: f"a reshape of {x} to [{', '.join(map(str, self.shape))}] changes the element count",
         )
         return (x.with_shape(self.shape),)
 
@@ -54,7 +54,7 @@ class DynamicReshape(Op):
         x, sizes = types
         want(
             sizes == TensorType(DType.I64, (len(self.shape),)),
-            f"sizes must be i64[{len(self.shape)}], not {sizes}",
+            lambda: f"sizes must be i64[{len(self.shape)}], not {sizes}",
         )
         return (x.with_shape(self.shape),)
 
@@ -67,7 +67,7 @@ class BroadcastTo(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(x.rank == len(self.shape), f"broadcast_to wants equal ranks, not {x} and {len(self.shape)}")
+        want(x.rank == len(self.shape), lambda: f"broadcast_to wants equal ranks, not {x} and {len(self.shape)}")
         for have, wanted in zip(x.shape, self.shape, strict=True):
             want(have in (1, wanted), f"an axis of {x} is neither 1 nor {wanted}")
         return (x.with_shape(self.shape),)
@@ -84,10 +84,10 @@ class DynamicBroadcast(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, sizes = types
-        want(x.rank == len(self.shape), f"dynamic_broadcast wants equal ranks, not {x} and {len(self.shape)}")
+        want(x.rank == len(self.shape), lambda: f"dynamic_broadcast wants equal ranks, not {x} and {len(self.shape)}")
         want(
             sizes == TensorType(DType.I64, (len(self.shape),)),
-            f"sizes must be i64[{len(self.shape)}], not {sizes}",
+            lambda: f"sizes must be i64[{len(self.shape)}], not {sizes}",
         )
         return (x.with_shape(self.shape),)
 
@@ -100,14 +100,14 @@ class Rebind(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(x.rank == len(self.shape), f"rebind wants equal ranks, not {x} and {len(self.shape)}")
+        want(x.rank == len(self.shape), lambda: f"rebind wants equal ranks, not {x} and {len(self.shape)}")
         for have, wanted in zip(x.shape, self.shape, strict=True):
             if isinstance(have, int) and isinstance(wanted, int):
                 want(have == wanted, f"an axis of {x} can never be {wanted}")
         return (x.with_shape(self.shape),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        want(arrays[0].shape == concrete_dims(self.shape), f"the shape {arrays[0].shape} is not {self.shape}")
+        want(arrays[0].shape == concrete_dims(self.shape), lambda: f"the shape {arrays[0].shape} is not {self.shape}")
         return arrays
 
 
@@ -119,7 +119,7 @@ class Transpose(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         (x,) = types
-        want(sorted(self.perm) == list(range(x.rank)), f"{list(self.perm)} does not permute the axes of {x}")
+        want(sorted(self.perm) == list(range(x.rank)), lambda: f"{list(self.perm)} does not permute the axes of {x}")
         return (x.with_shape(tuple(x.shape[p] for p in self.perm)),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -163,7 +163,7 @@ class Slice(Op):
         (x,) = types
         want(
             x.rank == len(self.starts) == len(self.sizes) == len(self.steps),
-            f"slice wants a start, a size and a step for each axis of {x}",
+            lambda: f"slice wants a start, a size and a step for each axis of {x}",
         )
         want(all(self.steps), "a slice step is 0")
         for have, start, size, step in zip(x.shape, self.starts, self.sizes, self.steps, strict=True):
@@ -191,8 +191,8 @@ class DynamicSlice(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, starts = types
-        want(x.rank == len(self.sizes), f"dynamic_slice wants a size for each axis of {x}")
-        want(starts == TensorType(DType.I64, (x.rank,)), f"starts must be i64[{x.rank}], not {starts}")
+        want(x.rank == len(self.sizes), lambda: f"dynamic_slice wants a size for each axis of {x}")
+        want(starts == TensorType(DType.I64, (x.rank,)), lambda: f"starts must be i64[{x.rank}], not {starts}")
         return (x.with_shape(self.sizes),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -214,7 +214,7 @@ class StridedSlice(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x, *bounds = types
-        want(x.rank == len(self.sizes), f"strided_slice wants a size for each axis of {x}")
+        want(x.rank == len(self.sizes), lambda: f"strided_slice wants a size for each axis of {x}")
         for bound in bounds:
             want(bound == TensorType(DType.I64, (x.rank,)), f"bounds must be i64[{x.rank}], not {bound}")
         return (x.with_shape(self.sizes),)
@@ -235,15 +235,15 @@ class Pad(Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         x = types[0]
-        want(self.mode in ("constant", "reflect", "edge", "wrap"), f"no pad mode {self.mode!r}")
+        want(self.mode in ("constant", "reflect", "edge", "wrap"), lambda: f"no pad mode {self.mode!r}")
         want(
             len(types) == (2 if self.mode == "constant" else 1),
-            f"pad mode {self.mode} got {len(types)} operands",
+            lambda: f"pad mode {self.mode} got {len(types)} operands",
         )
-        want(x.rank == len(self.low) == len(self.high), f"pad wants low and high for each axis of {x}")
+        want(x.rank == len(self.low) == len(self.high), lambda: f"pad wants low and high for each axis of {x}")
         want(all(not isinstance(p, int) or p >= 0 for p in (*self.low, *self.high)), "a pad is negative")
         if self.mode == "constant":
-            want(types[1] == TensorType(x.dtype, ()), f"the fill must be {x.dtype}[], not {types[1]}")
+            want(types[1] == TensorType(x.dtype, ()), lambda: f"the fill must be {x.dtype}[], not {types[1]}")
         inner = self.interior or (0,) * x.rank
         shape: list[Dim] = []
         for size, low, high, gap in zip(x.shape, self.low, self.high, inner, strict=True):
