@@ -80,8 +80,12 @@ def extreme_along(c: LoweringContext, fn: str, x: T, axis: int, size: Dim, dtype
     """max or min of one axis, which stays; NaN if any is."""
     result = _STOCK[fn](x, axis)
     if x.dtype.is_float():
+        none = c.scalar(0.0, DType.float32)
+        least = identity(c, fn, dtype, x.dtype)
+        other = ops.max(ops.cast(ops.logical_not(ops.equal(x, least)), DType.float32), axis=axis)
+        result = ops.where(ops.equal(other, none), least, result)  # MAX starts from the largest finite number
         spoiled = ops.max(ops.cast(ops.is_nan(x), DType.float32), axis=axis)
-        result = ops.where(ops.greater(spoiled, c.scalar(0.0, DType.float32)), c.scalar(math.nan, x.dtype), result)
+        result = ops.where(ops.greater(spoiled, none), c.scalar(math.nan, x.dtype), result)
     if not isinstance(size, int):
         empty = ops.equal(c.dim_scalar(size, DType.int64), c.scalar(0, DType.int64))
         result = ops.where(empty, identity(c, fn, dtype, x.dtype), result)

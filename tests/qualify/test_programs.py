@@ -54,7 +54,7 @@ def test_the_guilty_is_found_and_the_others_run(options: Options) -> None:
 
 
 def test_a_module_that_takes_too_long(options: Options) -> None:
-    short = Options(environment=options.environment, timeout=3, workers=2)
+    short = Options(environment=options.environment, timeout=15, workers=2)
     found = run_programs([program("slow", "log"), program("fine", "sqrt")], short)
     assert (found["slow"].status, found["fine"].status) == ("timeout", "ok")
 
