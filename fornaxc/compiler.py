@@ -192,11 +192,11 @@ def _finish(
     key = key_of(parts)
     document = json.dumps(graph_to_json(program), separators=(",", ":")).encode()
     with cache.lock(f"code-{key}"):
-        code = _cached_code(cache, key)
+        code = None if request.stop_after or request.dump else _cached_code(cache, key)
         if code is None:
             code = _compile(request, cache, clock, key, document)
-            if request.stop_after in ("lower", "compile"):
-                return Compiled(None, False, key, clock.seconds)
+    if code is None:
+        return Compiled(None, False, key, clock.seconds)
     _refuse_host_nodes(code[1], request)
     with clock.phase("package"):
         layers = [code[0]]
@@ -219,6 +219,7 @@ def _finish(
             weight_types=[w.type for w in weights],
         )
         stored = publish(cache, request, path, facts, config, layers)
+        _dump(request, "package", lambda: json.dumps(config, sort_keys=True, indent=1))
     return Compiled(stored, False, key, clock.seconds)
 
 
@@ -247,7 +248,8 @@ def _cached_code(cache: Cache, key: str) -> tuple[Descriptor, list[dict[str, Any
 
 def _compile(
     request: Request, cache: Cache, clock: Clock, key: str, document: bytes
-) -> tuple[Descriptor, list[dict[str, Any]]]:
+) -> tuple[Descriptor, list[dict[str, Any]]] | None:
+    """The compiled program and what of it runs on the host; None where the request stops before there is one."""
     from fornaxc.child import compile_in_child
 
     target = request.target
@@ -281,7 +283,7 @@ def _compile(
         clock.seconds.update(result["seconds"])
         host_nodes = result["host_nodes"]
         if request.stop_after in ("lower", "compile"):
-            return Descriptor(media.MEF, "sha256:" + "0" * 64, 0), host_nodes
+            return None
         if mef.stat().st_size == 0:
             raise ToolchainError("MAX wrote an empty program", code="FX504")
         descriptor = cache.store.put_file(mef, media.MEF, move=True)

@@ -115,13 +115,26 @@ def artifact_config(
 
 def malformed_part(config: Mapping[str, Any]) -> str:
     """The name of a part of a config document that is not what `artifact_config` makes; "" where there is none."""
+    from fornaxc.ir.serialize import decode_dim
+    from fornaxc.ir.types import DType
 
-    def shape(value: Any) -> bool:
-        return isinstance(value, list) and all(type(d) in (int, str) for d in value)
+    dtypes = [d.value for d in DType]
+
+    def dim(value: Any) -> bool:
+        try:
+            return type(value) is int or (isinstance(value, str) and decode_dim(value) is not None)
+        except (ValueError, ZeroDivisionError, RecursionError):
+            return False
+
+    def typed(dtype: Any, shape: Any) -> bool:
+        return dtype in dtypes and isinstance(shape, list) and all(map(dim, shape))
 
     def tensor(value: Any) -> bool:
-        named = isinstance(value, dict) and all(isinstance(value.get(k), str) for k in ("name", "dtype"))
-        return named and shape(value.get("shape"))
+        return (
+            isinstance(value, dict)
+            and isinstance(value.get("name"), str)
+            and typed(value.get("dtype"), value.get("shape"))
+        )
 
     def rows(value: Any, *kinds: type | tuple[type, ...]) -> bool:
         return isinstance(value, list) and all(
@@ -145,8 +158,8 @@ def malformed_part(config: Mapping[str, Any]) -> str:
         "options": lambda v: isinstance(v, dict),
         "inputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
         "outputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
-        "constraints": lambda v: rows(v, size, str, size, str),
-        "weights": lambda v: rows(v, str, list),
+        "constraints": lambda v: rows(v, size, str, size, str) and all(dim(r[0]) and dim(r[2]) for r in v),
+        "weights": lambda v: rows(v, str, list) and all(typed(*row) for row in v),
         "host_nodes": mappings,
         "verified": mappings,
     }

@@ -20,7 +20,7 @@ from fornaxc.ir.types import TensorType
 
 
 def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
-    """Do one job: {"graph", "device_kind", "api", "arch", "cpu", "optimization", "mef", "dump"}; returns {"seconds", "host_nodes"}."""
+    """Do one job: {"graph", "device_kind", "api", "arch", "cpu", "optimization", "mef", "dump", "stop_after"}; returns {"seconds", "host_nodes"}."""
     from fornaxc.ir.serialize import graph_from_json
 
     seconds: dict[str, float] = {}
@@ -43,6 +43,8 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
     if job.get("dump"):
         Path(job["dump"]).write_text(str(lowered.max_graph))
     seconds["lower"] = perf_counter() - start
+    if job["stop_after"] == "lower":
+        return {"seconds": seconds, "host_nodes": lowered.host_nodes}
 
     start = begin("compile")
     session = make_session(job["device_kind"])

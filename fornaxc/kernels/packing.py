@@ -29,14 +29,18 @@ def pack_conv_weight(w: Array, groups: int) -> Array:
         return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
     per_group = k // groups
     padded = -(-per_group // LANES) * LANES
-    filled = np.zeros((groups, padded, c, r, s), w.dtype)
-    filled[:, :per_group] = w.reshape(groups, per_group, c, r, s)
-    panels = [
-        filled[g, first : first + PANEL].transpose(2, 3, 1, 0).reshape(-1)
-        for g in range(groups)
-        for first in range(0, padded, PANEL)
-    ]
-    return np.concatenate(panels) if panels else np.zeros(0, w.dtype)
+    result = np.zeros(groups * padded * c * r * s, w.dtype)
+    grouped = w.reshape(groups, per_group, c, r, s)
+    offset = 0
+    for g in range(groups):
+        for first in range(0, padded, PANEL):
+            width = min(PANEL, padded - first)
+            size = r * s * c * width
+            filters = grouped[g, first : first + width]  # fewer than `width` at the end of a group
+            panel = result[offset : offset + size].reshape(r, s, c, width)
+            panel[..., : filters.shape[0]] = filters.transpose(2, 3, 1, 0)
+            offset += size
+    return result
 
 
 def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Array:
