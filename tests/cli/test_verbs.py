@@ -58,7 +58,9 @@ def test_compile_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch
         return compiled(model, **options)
 
     monkeypatch.setattr(api, "compile", record)
-    arguments = "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x -O 2"
+    arguments = (
+        "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x -O 2"
+    )
     assert cli("compile", *arguments.split(), "--no-host-fallback", "--cache-dir", "c").status == 0
     seen.pop("progress")
     assert seen == {
