@@ -20,6 +20,7 @@ from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.serialize import graph_from_json
 from fornaxc.ir.types import dtype_of
 from fornaxc.qualify.arrays import read_arrays, write_arrays
+from fornaxc.qualify.processes import end_with_parent
 from fornaxc.qualify.programs import graph_name, job_of, write_outcome
 from fornaxc.runtime import to_array, to_buffer
 from fornaxc.worker import configure_devices, reason_of
@@ -101,6 +102,7 @@ def _buffer(array: Array, device: Any) -> Any:
 
 
 def main() -> None:
+    end_with_parent()
     job = job_of(sys.argv[1])
     try:
         run_module(job)

@@ -24,9 +24,13 @@ from fornaxc.lowering.support import unsupported
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.arrays import read_arrays
+from fornaxc.qualify.processes import end_with_parent
 from fornaxc.qualify.programs import job_of, write_program
 
 T = TypeVar("T")
+
+_TOO_OLD_OR_NEW = ("FX410", "FX411", "FX412")
+"""Codes of valid models of versions that fornaxc does not read."""
 
 
 @dataclass(slots=True)
@@ -76,7 +80,8 @@ def _in_phase(phase: str, work: Callable[[], T]) -> T:
     except UnsupportedError as error:
         raise _Ends(phase, "refused", _reasons(error.details) or error.message) from error
     except FornaxError as error:
-        raise _Ends(phase, "failed", error.message) from error
+        verdict = "refused" if error.code in _TOO_OLD_OR_NEW else "failed"
+        raise _Ends(phase, verdict, error.message) from error
     except Exception as error:
         raise _Ends(phase, "failed", f"{type(error).__name__}: {error}"[:500]) from error
 
@@ -101,6 +106,7 @@ def _check_inputs(graph: Graph, inputs: list[Array]) -> None:
 
 
 def main() -> None:
+    end_with_parent()
     job = job_of(sys.argv[1])
     warnings.simplefilter("ignore")
     for case in map(Path, job["cases"]):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _POLL = 0.05
+_WATCH = 2.0
 _LOG_TAIL = 1500
 
 
@@ -82,6 +84,18 @@ class _Running:
     def close(self) -> None:
         self.kill()
         self._scratch.cleanup()
+
+
+def end_with_parent() -> None:
+    """For a child: end this process soon after its parent is gone, however that ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run_jobs(

@@ -63,7 +63,7 @@ class Options:
     execute: bool = True
     per_module: int = 60
     workers: int = 1
-    timeout: float = 600
+    timeout: float = 1800
     environment: dict[str, str] = field(default_factory=dict)
     rules: str = ""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import Case, Outcome, run_cases
 
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.checker import check
@@ -16,7 +15,9 @@ from fornaxc.ir.dims import Dim, symbol
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.types import TensorType, dtype_of
+from fornaxc.qualify.programs import Options, Outcome, Program, run_programs
 
+Case = tuple[str, Graph, Sequence[Array]]
 Build = Callable[..., Value | Sequence[Value]]
 Shape = Sequence[Dim | str]
 RTOL = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 3e-5, "float64": 1e-9}
@@ -79,15 +80,18 @@ class Suite:
 
     def outcomes(self) -> dict[str, Outcome]:
         if self._outcomes is None:
-            self._outcomes = run_cases([self.cases[name] for name in self.selected or self.cases], rules=self.rules)
+            chosen = [self.cases[name] for name in self.selected or self.cases]
+            programs = [Program(name, graph, [inputs]) for name, graph, inputs in chosen]
+            self._outcomes = run_programs(programs, Options(rules=self.rules))
         return self._outcomes
 
     def verify(self, name: str) -> None:
         """Assert that the case ran and gave what is expected."""
         outcome = self.outcomes()[name]
-        assert outcome.phase == "ok", f"{outcome.phase}: {outcome.error}"
-        assert len(outcome.outputs) == len(self.expected[name])
-        for found, wanted in zip(outcome.outputs, self.expected[name], strict=True):
+        assert outcome.status == "ok", f"{outcome.status} in {outcome.phase}: {outcome.error}"
+        (outputs,) = outcome.outputs
+        assert len(outputs) == len(self.expected[name])
+        for found, wanted in zip(outputs, self.expected[name], strict=True):
             assert_close(found, wanted, self.tolerances[name])
 
 

@@ -15,10 +15,12 @@ from typing import Any
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.serialize import graph_from_json
 from fornaxc.qualify.arrays import read_arrays, write_arrays
+from fornaxc.qualify.processes import end_with_parent
 from fornaxc.qualify.programs import graph_name, job_of, write_outcome
 
 
 def main() -> None:
+    end_with_parent()
     job = job_of(sys.argv[1])
     report, folders = Path(job["report"]), [Path(f) for f in job["folders"]]
     programs = {f: json.loads((f / "graph.json").read_text()) for f in folders}

@@ -29,7 +29,7 @@ def program(name: str, fn: str, scale: float = 1.0) -> Program:
 def options(monkeypatch: pytest.MonkeyPatch) -> Options:
     monkeypatch.setattr(programs, "CHILD", "fake_module")
     here = str(Path(__file__).parent)
-    return Options(environment={"PYTHONPATH": os.pathsep.join([here, str(Path(__file__).parents[2])])}, timeout=20)
+    return Options(environment={"PYTHONPATH": os.pathsep.join([here, str(Path(__file__).parents[2])])}, timeout=60)
 
 
 def test_arrays_of_every_element_type(tmp_path: Path) -> None:
