@@ -25,7 +25,7 @@ def run_kernels(cases: Sequence[Case], folder: Path, *options: str) -> dict[str,
         [*command, str(folder / "job.npz"), str(folder / "result.npz"), *options],
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=600,
         check=False,
     )
     if not (folder / "result.npz").exists():
