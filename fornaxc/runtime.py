@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,8 +87,8 @@ class Model:
 def load(path: str | Path, *, threads: int | None = None) -> Model:
     """Load an artifact on the device of its target.
 
-    `threads` bounds the threads of CPU kernels; it is process-wide and can be set by the first load only. Raises
-    ArtifactError for a damaged artifact or one made for another MAX version or target.
+    `threads` bounds the threads of CPU kernels by the processors that this process may use (Linux only; MAX's own setting
+    aborts the process): it is process-wide and works for the first load only. Raises ArtifactError for a damaged artifact or one made for another MAX version or target.
     """
     artifact = open_artifact(Path(path))
     check_runnable(artifact)
@@ -97,13 +98,15 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
         file, offset, _ = artifact.locate(artifact.layer(media.WEIGHTS).digest)
         arrays = read_weights(file, offset, types)
 
+    if threads and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
     from max import driver, engine
 
     on_gpu = artifact.config["target"]["device"] == "gpu"
-    options: dict[str, Any] = {"num_threads": threads} if threads else {}
     host = driver.CPU()
     device = driver.Accelerator() if on_gpu else host
-    session = engine.InferenceSession(devices=[device, host] if on_gpu else [host], **options)
+    session = engine.InferenceSession(devices=[device, host] if on_gpu else [host])
     try:
         compiled = engine.read(io.BytesIO(artifact.read(media.MEF)))
         registry = {
