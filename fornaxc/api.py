@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fornaxc.compiler import Compiled, Request
     from fornaxc.qualify.report import Qualification
     from fornaxc.support.table import Row
-    from fornaxc.verify.report import Report
+    from fornaxc.verification.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def verify(
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
-    from fornaxc.verify.session import verify_artifact, verify_model
+    from fornaxc.verification.session import verify_artifact, verify_model
 
     path = model_path(model_or_artifact)
     given = {
@@ -271,7 +271,7 @@ def export(
 
     path = model_path(model_or_artifact)
     if is_artifact(path):
-        from fornaxc.verify.session import embedded_graph
+        from fornaxc.verification.session import embedded_graph
 
         if dims:
             raise UsageError("the dims of an artifact cannot be pinned", code="FX218", hint="export its source model")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fornaxc.ir.graph import Array, Graph
-    from fornaxc.verify.oracle import Reference
+    from fornaxc.verification.oracle import Reference
 
 
 def format_of(path: Path) -> str:
@@ -40,6 +40,6 @@ def import_source(path: Path, dims: Mapping[str, int], digest: Callable[[Path], 
 
 def oracle_of(path: Path, graph: Graph) -> Callable[[Mapping[str, Array]], Reference]:
     """The oracle of a model file: onnxruntime on the file itself, or on the exported graph where it is not ONNX."""
-    from fornaxc.verify.oracle import GraphOracle, OnnxOracle
+    from fornaxc.verification.oracle import GraphOracle, OnnxOracle
 
     return OnnxOracle(path) if format_of(path) == "onnx" else GraphOracle(graph)

@@ -13,7 +13,7 @@ from fornaxc.ir.dims import Dim, symbol
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.types import TensorType, dtype_of
-from fornaxc.verify.oracle import GraphOracle
+from fornaxc.verification.oracle import GraphOracle
 
 Shape = Sequence[Dim | str]
 RTOL = {"float16": 3e-3, "bfloat16": 2e-2, "float32": 3e-5, "float64": 1e-9}

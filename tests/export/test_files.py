@@ -21,7 +21,7 @@ from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.ops import Binary, Cast, Concat, If, MatMul, Reshape, Unary
 from fornaxc.ir.types import DType, TensorType
-from fornaxc.verify.oracle import GraphOracle, OracleRefused
+from fornaxc.verification.oracle import GraphOracle, OracleRefused
 
 ROW = np.arange(3, dtype=np.float32)
 

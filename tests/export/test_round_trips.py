@@ -16,7 +16,7 @@ from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import model_from_proto
 from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.interpreter import run
-from fornaxc.verify.oracle import GraphOracle
+from fornaxc.verification.oracle import GraphOracle
 
 LEAST = {"runtime": 1500, "constant": 850, "symbolic": 1600}
 

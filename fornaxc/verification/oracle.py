@@ -12,7 +12,7 @@ import numpy as np
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
-from fornaxc.verify.compare import compare_outputs, verdict_of
+from fornaxc.verification.compare import compare_outputs, verdict_of
 
 
 class OracleRefused(Exception):

@@ -9,9 +9,9 @@ from pathlib import Path
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.runner import run_in_child
-from fornaxc.verify.compare import Row, compare_outputs, verdict_of
-from fornaxc.verify.inputs import generate, size_choices
-from fornaxc.verify.oracle import OracleRefused, Reference
+from fornaxc.verification.compare import Row, compare_outputs, verdict_of
+from fornaxc.verification.inputs import generate, size_choices
+from fornaxc.verification.oracle import OracleRefused, Reference
 
 SAMPLES = 2  # sizes of the symbolic dims that must agree
 Oracle = Callable[[Mapping[str, Array]], Reference]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fornaxc.verify.compare import Row
+from fornaxc.verification.compare import Row
 
 
 @dataclass(frozen=True, slots=True)

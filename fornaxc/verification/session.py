@@ -16,9 +16,9 @@ from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.sources import import_source, oracle_of
 from fornaxc.targets import parse_target
-from fornaxc.verify.oracle import GraphOracle, OracleRefused, Reference
-from fornaxc.verify.report import Report
-from fornaxc.verify.verify import Oracle, Sample, compare_samples, generated_samples, verdict
+from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
+from fornaxc.verification.report import Report
+from fornaxc.verification.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
 
 def verify_model(path: Path, request: Request, cache: Cache, given: dict[str, Any], progress: Progress) -> Report:
