@@ -5,8 +5,11 @@ from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
+from std.collections import Array
+from std.math import fma
 from std.memory import alloc
-from .conv import Args, FP, LANES, MR, PANEL, SMALL, ld, panel_rows
+from .conv import Args, FP, LANES, MR, NV, PANEL, SMALL, V, W, ld, panel_rows, st
+from .transpose import BLOCK, swap_block
 
 
 @no_inline
@@ -19,12 +22,18 @@ def pack_matrix(buffer: FP, w: FP, K: Int, N: Int, sk: Int, sn: Int):
         var d = buffer + q * K
         if sn == 1:
             for k in range(K):
-                for j in range(width):
-                    d.store(k * width + j, w.load(k * sk + q + j) if q + j < N else Float32(0))
+                for j in range(0, width, W):
+                    (d + (k * width + j)).store(ld(w + (k * sk + q + j), N - q - j))
         else:
-            for j in range(width):
-                for k in range(K):
-                    d.store(k * width + j, w.load((q + j) * sn + k * sk) if q + j < N else Float32(0))
+            for j in range(0, width, BLOCK):
+                var k = 0
+                if q + j + BLOCK <= N:
+                    while k + BLOCK <= K:
+                        swap_block[DType.float32](d + (k * width + j), w + ((q + j) * sn + k), width, sn)
+                        k += BLOCK
+                for jj in range(j, j + BLOCK):
+                    for kk in range(k, K):
+                        d.store(kk * width + jj, w.load((q + jj) * sn + kk) if q + jj < N else Float32(0))
         q += PANEL
 
 
@@ -42,11 +51,71 @@ def product(y: FP, x: FP, packed: FP, zeros: FP, M: Int, K: Int, N: Int) -> Args
 
 
 @no_inline
+def row_product(y: FP, x: FP, w: FP, K: Int, N: Int):
+    """One row y [N] = x [K] times w [K, N]."""
+    var q = 0
+    while q < N:
+        if q + NV * W <= N:
+            var acc = Array[V, NV](fill=V(0))
+            for k in range(K):
+                var v = V(x.load(k))
+                comptime for j in range(NV):
+                    acc[j] = fma(v, (w + (k * N + q + j * W)).load[width=W](), acc[j])
+            comptime for j in range(NV):
+                (y + (q + j * W)).store(acc[j])
+            q += NV * W
+        else:
+            var acc = V(0)
+            for k in range(K):
+                acc = fma(V(x.load(k)), ld(w + (k * N + q), N - q), acc)
+            st(y + q, N - q, acc)
+            q += W
+
+
+@no_inline
+def row_dots(y: FP, x: FP, w: FP, K: Int, N: Int):
+    """One row y [N] = x [K] times the transpose of w [N, K]."""
+    for n in range(N):
+        var acc = V(0)
+        var more = V(0)
+        var row = w + n * K
+        var k = 0
+        while k + 2 * W <= K:
+            acc = fma((x + k).load[width=W](), (row + k).load[width=W](), acc)
+            more = fma((x + k + W).load[width=W](), (row + k + W).load[width=W](), more)
+            k += 2 * W
+        while k < K:
+            acc = fma(ld(x + k, K - k), ld(row + k, K - k), acc)
+            k += W
+        y.store(n, (acc + more).reduce_add())
+
+
+@no_inline
+def rows_run(y: FP, x: FP, w: FP, B: Int, K: Int, N: Int, transposed: Bool, threads: Int):
+    """The product where x has one row: nothing is packed."""
+
+    def work(t: Int) {imm}:
+        for b in range(B * t // threads, B * (t + 1) // threads):
+            if transposed:
+                row_dots(y + b * N, x + b * K, w + b * K * N, K, N)
+            else:
+                row_product(y + b * N, x + b * K, w + b * K * N, K, N)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
 def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Bool):
     """y [B, M, N] = x [B, M, K] times w [B, K, N], or w [B, N, K] where `transposed`."""
     var threads = parallelism_level(None)
     if B * M * K * N < SMALL:
         threads = 1
+    if M == 1:
+        rows_run(y, x, w, B, K, N, transposed, max(1, min(threads, B)))
+        return
     var kp = (N + LANES - 1) // LANES * LANES
     var mt = (M + MR - 1) // MR
     var sk = 1 if transposed else N

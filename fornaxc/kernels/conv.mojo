@@ -204,7 +204,14 @@ def panel_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
             var k = 0
             while k < width:
                 var left = (width - k) // W
-                if left >= NV:
+                if mr == 1:  # one row is bound by the weights: no arithmetic on rows that are not there
+                    if left >= NV:
+                        tile[1, NV](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                        k += NV * W
+                    else:
+                        tile[1, 1](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
+                        k += W
+                elif left >= NV:
                     tile[MR, NV](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
                     k += NV * W
                 elif left == 3:

@@ -25,7 +25,7 @@ def run_kernels(cases: Sequence[Case], folder: Path, *options: str) -> dict[str,
         [*command, str(folder / "job.npz"), str(folder / "result.npz"), *options],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
     if not (folder / "result.npz").exists():
