@@ -8,6 +8,7 @@ from fornaxc.importers.onnx.ops.conv import add_bias, convolve
 from fornaxc.importers.onnx.ops.matmul import matmul
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import ceildiv
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops.elementwise import integer_range
@@ -42,10 +43,13 @@ def _is_zero(ctx: NodeContext, zero: Value | None) -> bool:
 
 
 def _rounded(ctx: NodeContext, scaled: Value, zero: Value | None, dtype: DType) -> Value:
+    return rounded(ctx.b, scaled, None if _is_zero(ctx, zero) else zero, dtype)
+
+
+def rounded(b: GraphBuilder, scaled: Value, zero: Value | None, dtype: DType) -> Value:
     """round(scaled) + zero, saturated, as an integer type; halves round to even."""
-    b = ctx.b
     value = c.cast(b, c.unary(b, "round", scaled), DType.F32)
-    if zero is not None and not _is_zero(ctx, zero):
+    if zero is not None:
         value = c.binary(b, "add", value, c.cast(b, zero, DType.F32))
     low, high = integer_range(dtype)
     return c.cast(b, c.with_scalar(b, "min", c.with_scalar(b, "max", value, low), high), dtype)
@@ -155,15 +159,20 @@ def dequantize(ctx: NodeContext) -> Value:
 
 @onnx_op("DynamicQuantizeLinear", 11)
 def dynamic_quantize(ctx: NodeContext) -> tuple[Value, Value, Value]:
-    """u8 over the range of the data, which is made to hold 0."""
-    b, x = ctx.b, ctx.input(0)
+    return dynamically_quantized(ctx.b, ctx.input(0))
+
+
+def dynamically_quantized(b: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
+    """u8 over the range of the data, which is made to hold 0, with the scale (1 where all data is 0) and the zero point, both of rank 0."""
     axes = range(x.type.rank)
     low = c.with_scalar(b, "min", c.reshape(b, c.reduce(b, "min", x, axes), ()), 0)
     high = c.with_scalar(b, "max", c.reshape(b, c.reduce(b, "max", x, axes), ()), 0)
-    scale = c.with_scalar(b, "div", c.binary(b, "sub", high, low), 255)
+    span = c.with_scalar(b, "div", c.binary(b, "sub", high, low), 255)
+    flat = c.compare(b, "eq", span, c.scalar(b, 0, span.type.dtype))
+    scale = c.select(b, flat, c.scalar(b, 1, span.type.dtype), span)
     start = c.unary(b, "neg", c.binary(b, "div", low, scale))
-    zero = _rounded(ctx, c.with_scalar(b, "min", c.with_scalar(b, "max", start, 0), 255), None, DType.U8)
-    return _rounded(ctx, c.binary(b, "div", x, scale), zero, DType.U8), scale, zero
+    zero = rounded(b, c.with_scalar(b, "min", c.with_scalar(b, "max", start, 0), 255), None, DType.U8)
+    return rounded(b, c.binary(b, "div", x, scale), zero, DType.U8), scale, zero
 
 
 def centred(ctx: NodeContext, x: Value, zero: Value | None) -> Value:
@@ -174,7 +183,7 @@ def centred(ctx: NodeContext, x: Value, zero: Value | None) -> Value:
     return c.binary(ctx.b, "sub", wide, c.cast(ctx.b, zero, DType.I32))
 
 
-def _per_row(ctx: NodeContext, parameter: Value | None) -> Value | None:
+def per_row(ctx: NodeContext, parameter: Value | None) -> Value | None:
     """A parameter of the rows of a left matrix: a vector becomes a column."""
     if parameter is None or parameter.type.rank != 1:
         return parameter
@@ -195,7 +204,7 @@ def _per_filter(ctx: NodeContext, w: Value, parameter: Value | None) -> Value | 
 
 @onnx_op("MatMulInteger", 10)
 def matmul_integer(ctx: NodeContext) -> Value:
-    left = centred(ctx, ctx.input(0), _per_row(ctx, ctx.optional(2)))
+    left = centred(ctx, ctx.input(0), per_row(ctx, ctx.optional(2)))
     return matmul(ctx.b, left, centred(ctx, ctx.input(1), per_column(ctx, ctx.optional(3))))
 
 
@@ -221,10 +230,8 @@ def qlinear_matmul(ctx: NodeContext) -> Value:
         ctx.refuse_unless(value.type.dtype.is_integer, f"QLinearMatMul of {value.type.dtype}")
     for value in (scale, zero):
         ctx.refuse_unless(value.type.elements == 1, "QLinearMatMul with scales per row of the result")
-    total = matmul(
-        ctx.b, centred(ctx, left, _per_row(ctx, left_zero)), centred(ctx, right, per_column(ctx, right_zero))
-    )
-    steps, columns = _per_row(ctx, left_scale), per_column(ctx, right_scale)
+    total = matmul(ctx.b, centred(ctx, left, per_row(ctx, left_zero)), centred(ctx, right, per_column(ctx, right_zero)))
+    steps, columns = per_row(ctx, left_scale), per_column(ctx, right_scale)
     assert steps is not None and columns is not None
     scale, zero = c.reshape(ctx.b, c.cast(ctx.b, scale, DType.F32), ()), c.reshape(ctx.b, zero, ())
     return requantized(ctx, total, steps, columns, scale, zero)

@@ -19,7 +19,7 @@ ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu", "softplus":
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class Setting:
     """What the three operators share: x [time, batch, input], sequence lengths, the reversed flag of each direction."""
 
     x: Value
@@ -35,7 +35,16 @@ class _Setting:
         return self.x.type.shape[1]
 
 
-def _read(ctx: NodeContext, defaults: tuple[str, ...], *, has_layout: bool) -> _Setting:
+def _read(ctx: NodeContext, defaults: tuple[str, ...], *, has_layout: bool) -> Setting:
+    columns = ctx.input(2).type.shape[-1]
+    ctx.refuse_unless(ctx.has("hidden_size") or isinstance(columns, int), "a symbolic number of hidden elements")
+    hidden = ctx.int("hidden_size", columns if isinstance(columns, int) else None)
+    ctx.require(columns == hidden or not isinstance(columns, int), f"hidden_size is {hidden}, R has {columns} columns")
+    return read_setting(ctx, defaults, hidden, has_layout=has_layout)
+
+
+def read_setting(ctx: NodeContext, defaults: tuple[str, ...], hidden: int, *, has_layout: bool) -> Setting:
+    """What the attributes and the inputs X and sequence_lens say; `defaults` are the activations of one direction."""
     b, x, w = ctx.b, ctx.input(0), ctx.input(1)
     batch_first = bool(ctx.int("layout", 0)) if has_layout else False
     direction = ctx.string("direction", "forward")
@@ -43,10 +52,6 @@ def _read(ctx: NodeContext, defaults: tuple[str, ...], *, has_layout: bool) -> _
     reverses = DIRECTIONS[direction]
     ctx.require(x.type.rank == 3 and w.type.rank == 3, f"X and W have three axes, not {x.type} and {w.type}")
     x = c.transpose(b, x, (1, 0, 2)) if batch_first else x
-    columns = ctx.input(2).type.shape[-1]
-    ctx.refuse_unless(ctx.has("hidden_size") or isinstance(columns, int), "a symbolic number of hidden elements")
-    hidden = ctx.int("hidden_size", columns if isinstance(columns, int) else None)
-    ctx.require(columns == hidden or not isinstance(columns, int), f"hidden_size is {hidden}, R has {columns} columns")
     ctx.ignore("activation_alpha", "activation_beta")  # none of the accepted activations has one
     names = ctx.strings("activations", defaults * len(reverses))
     ctx.require(len(names) == len(defaults) * len(reverses), f"{len(names)} activations")
@@ -57,7 +62,7 @@ def _read(ctx: NodeContext, defaults: tuple[str, ...], *, has_layout: bool) -> _
     lengths = ctx.optional(4)
     held = () if lengths is None else (c.cast(b, c.rebind(b, lengths, (x.type.shape[1],)), DType.I64),)
     activations = tuple(tuple(kinds[i * per : (i + 1) * per]) for i in range(len(reverses)))
-    return _Setting(x, held, reverses, hidden, ctx.float("clip", 0.0), activations, batch_first)
+    return Setting(x, held, reverses, hidden, ctx.float("clip", 0.0), activations, batch_first)
 
 
 def _direction(b: GraphBuilder, v: Value, index: int) -> Value:
@@ -65,7 +70,7 @@ def _direction(b: GraphBuilder, v: Value, index: int) -> Value:
     return c.reshape(b, c.slice_axis(b, v, 0, index, 1), v.type.shape[1:])
 
 
-def _biases(ctx: NodeContext, index: int, size: int) -> tuple[Value, Value]:
+def biases(ctx: NodeContext, index: int, size: int) -> tuple[Value, Value]:
     """The bias of the input and that of the recurrence in one direction, both [size]."""
     b, given = ctx.b, ctx.optional(3)
     if given is None:
@@ -76,12 +81,12 @@ def _biases(ctx: NodeContext, index: int, size: int) -> tuple[Value, Value]:
     return c.slice_axis(b, both, 0, 0, size), c.slice_axis(b, both, 0, size, size)
 
 
-def _recurrent(ctx: NodeContext, s: _Setting, index: int, gates: int) -> Value:
+def _recurrent(ctx: NodeContext, s: Setting, index: int, gates: int) -> Value:
     """R of one direction: [gates * hidden, hidden]."""
     return c.rebind(ctx.b, _direction(ctx.b, ctx.input(2), index), (gates * s.hidden, s.hidden))
 
 
-def _projected(ctx: NodeContext, s: _Setting, index: int, gates: int, bias: Value | None) -> Value:
+def _projected(ctx: NodeContext, s: Setting, index: int, gates: int, bias: Value | None) -> Value:
     """x W^T plus the bias, for all steps at once."""
     b = ctx.b
     weight = _direction(b, ctx.input(1), index)
@@ -90,7 +95,7 @@ def _projected(ctx: NodeContext, s: _Setting, index: int, gates: int, bias: Valu
     return product if bias is None else c.binary(b, "add", product, bias)
 
 
-def _initial(ctx: NodeContext, s: _Setting, position: int, index: int) -> Value:
+def initial_state(ctx: NodeContext, s: Setting, position: int, index: int) -> Value:
     """The initial state [batch, hidden] of one direction: zeros where it is omitted."""
     b, given = ctx.b, ctx.optional(position)
     if given is None:
@@ -99,7 +104,7 @@ def _initial(ctx: NodeContext, s: _Setting, position: int, index: int) -> Value:
     return c.rebind(b, _direction(b, given, index), (s.batch, s.hidden))
 
 
-def _assembled(ctx: NodeContext, s: _Setting, runs: Sequence[Sequence[Value]]) -> Sequence[Value]:
+def assembled(ctx: NodeContext, s: Setting, runs: Sequence[Sequence[Value]]) -> Sequence[Value]:
     """Y [time, directions, batch, hidden] and the last states [directions, batch, hidden] from each direction's results."""
     b = ctx.b
     y = c.concat(b, [c.unsqueeze(b, run[0], (1,)) for run in runs], 1)
@@ -122,15 +127,15 @@ def _lstm(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         for i, reverse in enumerate(s.reverses):
             x = _projected(ctx, s, i, 4, None)
             if ctx.optional(3) is not None:
-                x = c.binary(b, "add", x, c.binary(b, "add", *_biases(ctx, i, 4 * s.hidden)))
+                x = c.binary(b, "add", x, c.binary(b, "add", *biases(ctx, i, 4 * s.hidden)))
             op = Lstm(s.activations[i], reverse, s.clip, coupled, bool(s.lengths), peepholes is not None)
             rest = (
                 *s.lengths,
                 *(() if peepholes is None else (c.rebind(b, _direction(b, peepholes, i), (3 * s.hidden,)),)),
             )
-            states = _initial(ctx, s, 5, i), _initial(ctx, s, 6, i)
+            states = initial_state(ctx, s, 5, i), initial_state(ctx, s, 6, i)
             runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 4), *states, *rest))
-        return _assembled(ctx, s, runs)
+        return assembled(ctx, s, runs)
 
     return handler
 
@@ -146,11 +151,11 @@ def _gru(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         linear = bool(ctx.int("linear_before_reset", 0))
         runs = []
         for i, reverse in enumerate(s.reverses):
-            of_input, of_state = _biases(ctx, i, 3 * s.hidden)
+            of_input, of_state = biases(ctx, i, 3 * s.hidden)
             x = _projected(ctx, s, i, 3, None if ctx.optional(3) is None else of_input)
             op = Gru(s.activations[i], reverse, s.clip, linear, bool(s.lengths))
-            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 3), of_state, _initial(ctx, s, 5, i), *s.lengths))
-        return _assembled(ctx, s, runs)
+            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 3), of_state, initial_state(ctx, s, 5, i), *s.lengths))
+        return assembled(ctx, s, runs)
 
     return handler
 
@@ -167,10 +172,10 @@ def _rnn(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
         for i, reverse in enumerate(s.reverses):
             x = _projected(ctx, s, i, 1, None)
             if ctx.optional(3) is not None:
-                x = c.binary(b, "add", x, c.binary(b, "add", *_biases(ctx, i, s.hidden)))
+                x = c.binary(b, "add", x, c.binary(b, "add", *biases(ctx, i, s.hidden)))
             op = Rnn(s.activations[i][0], reverse, s.clip, bool(s.lengths))
-            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 1), _initial(ctx, s, 5, i), *s.lengths))
-        return _assembled(ctx, s, runs)
+            runs.append(b.emit_all(op, x, _recurrent(ctx, s, i, 1), initial_state(ctx, s, 5, i), *s.lengths))
+        return assembled(ctx, s, runs)
 
     return handler
 
