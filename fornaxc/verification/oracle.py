@@ -67,6 +67,7 @@ class _RuntimeOracle:
             if optimise not in self._sessions:
                 options = ort.SessionOptions()
                 options.log_severity_level = 4
+                options.intra_op_num_threads = 1  # DynamicQuantizeLSTM gives other numbers with more
                 level = ort.GraphOptimizationLevel
                 options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
                 self._sessions[optimise] = ort.InferenceSession(str(self._path), options, ["CPUExecutionProvider"])

@@ -182,6 +182,7 @@ def size(ctx: NodeContext) -> Value:
 
 
 @onnx_op("Trilu", 14)
+@onnx_op("Trilu", 1, domain="com.microsoft")
 def trilu(ctx: NodeContext) -> Value:
     """The part of each matrix on and above (upper) or below the diagonal k; zeros elsewhere."""
     b, x = ctx.b, ctx.input(0)

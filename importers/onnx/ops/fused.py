@@ -7,12 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
+from fornaxc.importers.onnx.ops.gather import axis_size, wrapped
 from fornaxc.importers.onnx.ops.matmul import matmul
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.tensors import TensorSource
 from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.ops import LayerNorm, RmsNorm
+from fornaxc.ir.ops import Gather, LayerNorm, RmsNorm
 from fornaxc.ir.types import DType
 
 MICROSOFT = "com.microsoft"
@@ -88,18 +90,33 @@ def quick_gelu(ctx: NodeContext) -> Value:
 
 @onnx_op("FusedMatMul", 1, domain=MICROSOFT)
 def fused_matmul(ctx: NodeContext) -> Value:
-    """alpha * A' * B'; transA and transB swap the last two axes."""
+    """alpha * A' * B'. transBatchA and B move the first axis before the last, then transA and transB swap the last two."""
     b = ctx.b
-    ctx.refuse_unless(not ctx.int("transBatchA", 0) and not ctx.int("transBatchB", 0), "transposed batch axes")
     operands = []
-    for index, name in enumerate(("transA", "transB")):
+    for index, side in enumerate("AB"):
         x = ctx.input(index)
-        if ctx.int(name, 0) and x.type.rank > 1:
-            rank = x.type.rank
+        rank = x.type.rank
+        if ctx.int(f"transBatch{side}", 0) and rank > 2:
+            x = c.move_axis(b, x, 0, rank - 2)
+        if ctx.int(f"trans{side}", 0) and rank > 1:
             x = c.transpose(b, x, (*range(rank - 2), rank - 1, rank - 2))
         operands.append(x)
     result, alpha = matmul(b, *operands), ctx.float("alpha", 1.0)
     return result if alpha == 1.0 else c.with_scalar(b, "mul", result, alpha)
+
+
+onnx_op("TransposeMatMul", 1, domain=MICROSOFT)(fused_matmul)
+
+
+@onnx_op("CDist", 1, domain=MICROSOFT)
+def cdist(ctx: NodeContext) -> Value:
+    """The distances of the rows of A from the rows of B, by their differences: [rows of A, rows of B]."""
+    b, metric = ctx.b, ctx.string("metric", "sqeuclidean")
+    ctx.refuse_unless(metric in ("euclidean", "sqeuclidean"), f"the metric {metric}")
+    apart = c.binary(b, "sub", c.unsqueeze(b, ctx.input(0), (1,)), c.unsqueeze(b, ctx.input(1), (0,)))
+    squares = c.reduce(b, "sum", c.binary(b, "mul", apart, apart), (2,))
+    squares = c.reshape(b, squares, squares.type.shape[:2])
+    return squares if metric == "sqeuclidean" else c.unary(b, "sqrt", squares)
 
 
 _PACKED = {2: DType.U2, 4: DType.U4, 8: DType.U8}
@@ -111,7 +128,8 @@ def matmul_nbits(ctx: NodeContext) -> Value:
     b, x = ctx.b, ctx.input(0)
     rows, columns, block = ctx.int("N"), ctx.int("K"), ctx.int("block_size")
     bits = ctx.int("bits", 4)
-    ctx.ignore("accuracy_level", "weight_prepacked")
+    ctx.ignore("accuracy_level")
+    ctx.refuse_unless(ctx.int("weight_prepacked", 0) == 0, "weights that are packed for one device")
     ctx.refuse_unless(bits in _PACKED and ctx.optional(4) is None, f"weights of {bits} bits, or in another order")
     blocks = -(-columns // block)
     weights = c.cast(b, _unpacked(ctx, 1, bits, (rows, blocks, block)), x.type.dtype)
@@ -126,6 +144,38 @@ def matmul_nbits(ctx: NodeContext) -> Value:
     full = c.slice_axis(b, c.reshape(b, full, (rows, blocks * block)), 1, 0, columns)
     result = matmul(b, x, c.transpose(b, full, (1, 0)))
     return result if ctx.optional(5) is None else c.binary(b, "add", result, ctx.input(5))
+
+
+@onnx_op("GatherBlockQuantized", 1, domain=MICROSOFT)
+def gather_block_quantized(ctx: NodeContext) -> Value:
+    """Rows of a constant table [rows, columns] of 2, 4 or 8 bits in bytes, with a scale and a zero point for each block of a row."""
+    b, bits, block = ctx.b, ctx.int("bits", 4), ctx.int("block_size", 128)
+    table, index, scales = ctx.input(0), ctx.input(1), ctx.input(2)
+    ctx.refuse_unless(table.type.dtype is DType.U8 and table.type.rank == 2, f"a table {table.type}")
+    ctx.refuse_unless(ctx.int("gather_axis", 0) % 2 == 0 and ctx.int("quantize_axis", 1) % 2 == 1, "other axes")
+    ctx.refuse_unless(bits in _PACKED and scales.type.is_static, f"weights of {bits} bits with scales {scales.type}")
+    rows, blocks = (int(str(d)) for d in scales.type.shape)
+    columns = int(str(table.type.shape[1])) * (8 // bits)
+    ctx.require(-(-columns // block) == blocks, f"{blocks} blocks of {block} for rows of {columns}")
+    place = wrapped(ctx, index, axis_size(b, rows))
+    taken = c.cast(b, b.emit(Gather(0), _unpacked(ctx, 0, bits, (rows, 1, columns)), place), scales.type.dtype)
+    lead = index.type.shape
+    taken = c.reshape(b, taken, (*lead, columns))
+    if ctx.optional(3) is None:
+        zeros = c.scalar(b, 1 << (bits - 1), scales.type.dtype)
+    else:
+        each = b.emit(Gather(0), _unpacked(ctx, 3, bits, (rows, 1, blocks)), place)
+        zeros = _block_values(b, c.reshape(b, c.cast(b, each, scales.type.dtype), (*lead, blocks)), block, columns)
+    steps = _block_values(b, b.emit(Gather(0), scales, place), block, columns)
+    return c.binary(b, "mul", c.binary(b, "sub", taken, zeros), steps)
+
+
+def _block_values(b: GraphBuilder, values: Value, block: int, columns: int) -> Value:
+    """[..., blocks] with each value `block` times, cut to `columns`."""
+    *lead, blocks = values.type.shape
+    rank = values.type.rank
+    wide = c.expand(b, c.unsqueeze(b, values, (rank,)), (*lead, blocks, block))
+    return c.slice_axis(b, c.reshape(b, wide, (*lead, blocks * block)), rank - 1, 0, columns)
 
 
 def _unpacked(ctx: NodeContext, index: int, bits: int, shape: tuple[int, int, int]) -> Value:

@@ -43,13 +43,17 @@ def _pool(b: GraphBuilder, fn: str, x: Value, w: Windows) -> Value:
 def _max_pool(*, dilates: bool, ceils: bool) -> Callable[[NodeContext], Sequence[Value]]:
     def handler(ctx: NodeContext) -> Sequence[Value]:
         x = ctx.input(0)
-        windows = _windows(ctx, x, dilates=dilates, ceils=ceils)
         columns_first = bool(ctx.int("storage_order", 0))
         if ctx.wants_output(1):
-            return _max_with_index(ctx.b, x, windows, columns_first)
-        return [_pool(ctx.b, "max", x, windows)]
+            return _max_with_index(ctx.b, x, _windows(ctx, x, dilates=dilates, ceils=ceils), columns_first)
+        return [max_pool(ctx, x, dilates=dilates, ceils=ceils)]
 
     return handler
+
+
+def max_pool(ctx: NodeContext, x: Value, *, dilates: bool = True, ceils: bool = True) -> Value:
+    """The maximum of each window of `x` [N, C, ...] that the attributes of the node describe."""
+    return _pool(ctx.b, "max", x, _windows(ctx, x, dilates=dilates, ceils=ceils))
 
 
 onnx_op("MaxPool", 1, 8)(_max_pool(dilates=False, ceils=False))
@@ -99,21 +103,22 @@ def _tap(b: GraphBuilder, padded: Value, tap: Sequence[int], w: Windows, sizes: 
     return b.emit(Slice(starts, tuple(sizes), (1, 1, *w.strides)), padded)
 
 
+def average_pool(ctx: NodeContext, x: Value, *, dilates: bool, ceils: bool) -> Value:
+    """The sum of each window of `x` [N, C, ...] over the number of elements in it; padding counts with count_include_pad.
+
+    What ceil_mode adds beyond the padding never counts.
+    """
+    b = ctx.b
+    padded_counts = bool(ctx.int("count_include_pad", 0))
+    windows = _windows(ctx, x, dilates=dilates, ceils=ceils)
+    plain = read_windows(ctx, x.type.shape[2:], windows.window, dilates=dilates)
+    total = _pool(b, "sum", x, windows)
+    counts = _counts(b, x, windows, plain if padded_counts else None)
+    return c.binary(b, "div", total, counts)
+
+
 def _average_pool(*, dilates: bool, ceils: bool) -> Callable[[NodeContext], Value]:
-    def handler(ctx: NodeContext) -> Value:
-        """The sum of each window over the number of elements in it; padding counts with count_include_pad.
-
-        What ceil_mode adds beyond the padding never counts.
-        """
-        b, x = ctx.b, ctx.input(0)
-        padded_counts = bool(ctx.int("count_include_pad", 0))
-        windows = _windows(ctx, x, dilates=dilates, ceils=ceils)
-        plain = read_windows(ctx, x.type.shape[2:], windows.window, dilates=dilates)
-        total = _pool(b, "sum", x, windows)
-        counts = _counts(b, x, windows, plain if padded_counts else None)
-        return c.binary(b, "div", total, counts)
-
-    return handler
+    return lambda ctx: average_pool(ctx, ctx.input(0), dilates=dilates, ceils=ceils)
 
 
 onnx_op("AveragePool", 7)(_average_pool(dilates=False, ceils=False))

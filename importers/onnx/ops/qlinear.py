@@ -20,7 +20,7 @@ onnx_op("QuantizeLinear", 1, domain=MICROSOFT)(quantize)
 onnx_op("DequantizeLinear", 1, domain=MICROSOFT)(dequantize)
 
 
-def _numbers(ctx: NodeContext, index: int) -> Value:
+def dequantized(ctx: NodeContext, index: int) -> Value:
     """The tensor at `index` with the scale and the zero point (0 where absent) after it, in f32."""
     b, scale, zero = ctx.b, ctx.input(index + 1), ctx.optional(index + 2)
     whole = scale.type.elements == 1 and (zero is None or zero.type.elements == 1)
@@ -29,15 +29,15 @@ def _numbers(ctx: NodeContext, index: int) -> Value:
     return c.binary(b, "mul", wide, c.reshape(b, scale, ()))
 
 
-def _result(ctx: NodeContext, value: Value, index: int, dtype: DType) -> Value:
+def requantized_at(ctx: NodeContext, value: Value, index: int, dtype: DType) -> Value:
     """`value` by the scale and the zero point at `index`."""
     return quantized(ctx, value, ctx.input(index), ctx.optional(index + 1), dtype)
 
 
 def _binary(fn: str) -> Callable[[NodeContext], Value]:
     def handler(ctx: NodeContext) -> Value:
-        value = c.binary(ctx.b, fn, _numbers(ctx, 0), _numbers(ctx, 3))
-        return _result(ctx, value, 6, ctx.input(0).type.dtype)
+        value = c.binary(ctx.b, fn, dequantized(ctx, 0), dequantized(ctx, 3))
+        return requantized_at(ctx, value, 6, ctx.input(0).type.dtype)
 
     return handler
 
@@ -48,44 +48,44 @@ onnx_op("QLinearMul", 1, domain=MICROSOFT)(_binary("mul"))
 
 @onnx_op("QLinearSigmoid", 1, domain=MICROSOFT)
 def qlinear_sigmoid(ctx: NodeContext) -> Value:
-    return _result(ctx, c.unary(ctx.b, "sigmoid", _numbers(ctx, 0)), 3, ctx.input(0).type.dtype)
+    return requantized_at(ctx, c.unary(ctx.b, "sigmoid", dequantized(ctx, 0)), 3, ctx.input(0).type.dtype)
 
 
 @onnx_op("QLinearLeakyRelu", 1, domain=MICROSOFT)
 def qlinear_leaky_relu(ctx: NodeContext) -> Value:
-    b, x = ctx.b, _numbers(ctx, 0)
+    b, x = ctx.b, dequantized(ctx, 0)
     below = c.compare(b, "lt", x, c.scalar(b, 0, DType.F32))
     value = c.select(b, below, c.with_scalar(b, "mul", x, ctx.float("alpha", 0.01)), x)
-    return _result(ctx, value, 3, ctx.input(0).type.dtype)
+    return requantized_at(ctx, value, 3, ctx.input(0).type.dtype)
 
 
 @onnx_op("QLinearGlobalAveragePool", 1, domain=MICROSOFT)
 def qlinear_global_average_pool(ctx: NodeContext) -> Value:
-    x = _numbers(ctx, 0)
+    x = dequantized(ctx, 0)
     rank = x.type.rank
     axes = range(1, rank - 1) if ctx.int("channels_last", 0) else range(2, rank)
-    return _result(ctx, c.reduce(ctx.b, "mean", x, axes), 3, ctx.input(0).type.dtype)
+    return requantized_at(ctx, c.reduce(ctx.b, "mean", x, axes), 3, ctx.input(0).type.dtype)
 
 
 @onnx_op("QLinearSoftmax", 1, domain=MICROSOFT)
 def qlinear_softmax(ctx: NodeContext) -> Value:
     """Over one axis, or before opset 13 (the attribute `opset`) over all axes from that one on."""
-    b, x = ctx.b, _numbers(ctx, 0)
+    b, x = ctx.b, dequantized(ctx, 0)
     opset = ctx.int("opset")
     axis = ctx.axis(ctx.int("axis", -1), x.type.rank)
     shape = x.type.shape
     if opset < 13:
         x = c.reshape(b, x, (*shape[:axis], product(shape[axis:])))
     value = c.reshape(b, b.emit(Softmax(axis), x), shape)
-    return _result(ctx, value, 3, ctx.input(0).type.dtype)
+    return requantized_at(ctx, value, 3, ctx.input(0).type.dtype)
 
 
 @onnx_op("QLinearConcat", 1, domain=MICROSOFT)
 def qlinear_concat(ctx: NodeContext) -> Value:
     """Inputs: the result's scale and zero point, then each tensor with its own."""
-    values = [_numbers(ctx, index) for index in range(2, len(ctx.inputs), 3)]
+    values = [dequantized(ctx, index) for index in range(2, len(ctx.inputs), 3)]
     joined = join(ctx.b, values, ctx.axis(ctx.int("axis"), values[0].type.rank))
-    return _result(ctx, joined, 0, ctx.input(2).type.dtype)
+    return requantized_at(ctx, joined, 0, ctx.input(2).type.dtype)
 
 
 @onnx_op("QGemm", 1, domain=MICROSOFT)
@@ -110,3 +110,10 @@ def qgemm(ctx: NodeContext) -> Value:
         return c.binary(b, "mul", c.cast(b, total, DType.F32), c.binary(b, "mul", unit, steps))
     zero = c.reshape(b, ctx.input(8), ())
     return requantized(ctx, total, unit, steps, c.reshape(b, ctx.input(7), ()), zero)
+
+
+@onnx_op("QLinearWhere", 1, domain=MICROSOFT)
+def qlinear_where(ctx: NodeContext) -> Value:
+    """Inputs: a bool condition, x and y with scale and zero point each, those of the result."""
+    chosen = c.select(ctx.b, ctx.input(0), dequantized(ctx, 1), dequantized(ctx, 4))
+    return requantized_at(ctx, chosen, 7, ctx.input(1).type.dtype)

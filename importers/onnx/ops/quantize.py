@@ -239,9 +239,13 @@ def qlinear_matmul(ctx: NodeContext) -> Value:
 
 @onnx_op("QLinearConv", 10)
 def qlinear_conv(ctx: NodeContext) -> Value:
-    """The bias is i32 in units of x's scale times w's."""
+    return qlinear_convolution(ctx, ctx.input(0))
+
+
+def qlinear_convolution(ctx: NodeContext, x: Value) -> Value:
+    """QLinearConv of `x`, which stands for input 0. The bias is i32 in units of x's scale times w's."""
     b = ctx.b
-    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = (ctx.input(i) for i in range(8))
+    x_scale, x_zero, w, w_scale, w_zero, scale, zero = (ctx.input(i) for i in range(1, 8))
     ctx.refuse_unless(
         all(v.type.elements == 1 for v in (x_scale, x_zero, scale, zero)),
         "QLinearConv with scales per channel of x or y",
