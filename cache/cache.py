@@ -55,7 +55,7 @@ class Cache:
         return cls.at(cache_dir(override))
 
     def lock(
-        self, key: str, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None
+        self, key: str, *, timeout: float | None = None, on_wait: Callable[[str], None] | None = None
     ) -> AbstractContextManager[bool]:
         """As `lock.holding`. After waiting, look the key up again."""
         return holding(self.root, key, timeout=timeout, on_wait=on_wait)

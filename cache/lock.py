@@ -1,4 +1,6 @@
-"""Advisory locks, one file a key. They only prevent work from being done twice: nothing that is right depends on one."""
+"""Advisory locks, one file a key. They only prevent work from being done twice: nothing that is right depends on one.
+
+A lock's file holds the process and the machine that took it last, so that whoever waits can say for whom."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +23,12 @@ _LONGEST_PAUSE: Final = 0.5
 
 @contextmanager
 def holding(
-    root: Path, key: str, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None
+    root: Path, key: str, *, timeout: float | None = None, on_wait: Callable[[str], None] | None = None
 ) -> Iterator[bool]:
     """Hold the lock of `key` in the cache at `root` during the block; the value says whether it is held.
 
-    While another process holds it: `on_wait` is called once, then at most `timeout` seconds pass (no limit if None).
+    While another process holds it: `on_wait` is called once with a name for the holder (`process 4711`, or `another process`
+    where it is not known), then at most `timeout` seconds pass (no limit if None).
     It is not held, and the block runs all the same, after the time-out and where locking is impossible (a read-only cache,
     a file system without locks). The lock of a process that died is free.
     """
@@ -76,7 +79,7 @@ def lock_path(root: Path, key: str) -> Path:
     return root / "locks" / f"{key}.lock"
 
 
-def _acquire(path: Path, timeout: float | None, on_wait: Callable[[], None] | None) -> int | None:
+def _acquire(path: Path, timeout: float | None, on_wait: Callable[[str], None] | None) -> int | None:
     deadline = None if timeout is None else time.monotonic() + timeout
     waiting, pause = False, _FIRST_PAUSE
     while True:
@@ -86,9 +89,10 @@ def _acquire(path: Path, timeout: float | None, on_wait: Callable[[], None] | No
             log.debug("going on without the lock %s: %s", path, error)
             return None
         if fd is not None:
+            _sign(fd)
             return fd
         if not waiting and on_wait is not None:
-            on_wait()
+            on_wait(_holder(path))
         waiting = True
         if deadline is not None and time.monotonic() >= deadline:
             if timeout:
@@ -96,6 +100,24 @@ def _acquire(path: Path, timeout: float | None, on_wait: Callable[[], None] | No
             return None
         time.sleep(pause if deadline is None else max(0.0, min(pause, deadline - time.monotonic())))
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _sign(fd: int) -> None:
+    """Say in the lock's file who holds it; a full disk only makes it say nothing."""
+    with suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {os.uname().nodename}".encode(errors="replace"), 0)
+
+
+def _holder(path: Path) -> str:
+    """A name for the process that holds the lock now."""
+    try:
+        number, _, machine = path.read_text(errors="replace").partition(" ")
+    except OSError:
+        number, machine = "", ""
+    if not number.isdecimal():
+        return "another process"
+    return f"process {number}" + ("" if machine == os.uname().nodename else f" on {machine}")
 
 
 def _try_acquire(path: Path) -> int | None:

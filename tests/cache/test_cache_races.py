@@ -40,7 +40,7 @@ def test_one_process_works_and_the_others_wait_for_its_result(tmp_path: Path, pu
     def work(number: int) -> None:
         cache = Cache.at(tmp_path / "v1")
         if cache.lookup(KEY) is None:
-            with cache.lock(KEY, timeout=30, on_wait=lambda: note(log, "waits")) as held:
+            with cache.lock(KEY, timeout=30, on_wait=lambda who: note(log, "waits")) as held:
                 assert held
                 if cache.lookup(KEY) is None:
                     note(log, "works")
@@ -115,16 +115,16 @@ def test_a_lock_is_free_once_its_holder_died(tmp_path: Path) -> None:
     assert ready.wait(10)
     assert is_held(tmp_path, KEY)
     assert held_keys(tmp_path) == {KEY}
-    waits: list[float] = []
-    with holding(tmp_path, KEY, timeout=0.2, on_wait=lambda: waits.append(1)) as held:
+    waits: list[str] = []
+    with holding(tmp_path, KEY, timeout=0.2, on_wait=lambda who: waits.append(who)) as held:
         assert not held
-    assert waits == [1], "told once, however long it waits"
+    assert waits == [f"process {holder.pid}"], "told once, however long it waits"
     holder.kill()
     holder.join()
     assert lock_path(tmp_path, KEY).exists(), "the file stays; it blocks nobody"
-    with holding(tmp_path, KEY, timeout=5, on_wait=lambda: waits.append(2)) as held:
+    with holding(tmp_path, KEY, timeout=5, on_wait=lambda who: waits.append(who)) as held:
         assert held
-    assert waits == [1]
+    assert len(waits) == 1
     assert held_keys(tmp_path) == set()
 
 
