@@ -8,11 +8,12 @@ import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.steering import around_axis, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, is_nonnegative
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Cumulative, Gather, NonZero, ScatterElements, StridedSlice, TopK
+from fornaxc.ir.ops import Cumulative, DynamicReshape, Gather, NonZero, ScatterElements, StridedSlice, TopK
 from fornaxc.ir.types import DType
 
 
@@ -93,10 +94,14 @@ def top_k(ctx: NodeContext) -> tuple[Value, ...]:
 
 def _cumulative(fn: str) -> Callable[[NodeContext], Value]:
     def handler(ctx: NodeContext) -> Value:
-        x = ctx.input(0)
-        axis = ctx.axis(int(ctx.constant(1, "the axis").reshape(()).item()), x.type.rank)
+        b, x, given = ctx.b, ctx.input(0), ctx.dims_or_none(1)
         exclusive, reverse = bool(ctx.int("exclusive", 0)), bool(ctx.int("reverse", 0))
-        return ctx.b.emit(Cumulative(fn, axis, exclusive, reverse), x)
+        if given is None and x.type.rank > 1:
+            parts = around_axis(b, x, vector(b, ctx.input(1)))
+            total = b.emit(Cumulative(fn, 1, exclusive, reverse), parts)
+            return b.emit(DynamicReshape(x.type.shape), total, b.dims(x.type.shape))
+        axis = ctx.axis(0 if given is None else int(str(given[0])), x.type.rank)
+        return b.emit(Cumulative(fn, axis, exclusive, reverse), x)
 
     return handler
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.steering import axis_mask, entries, vector, with_axes, without_axes
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, is_nonnegative, product, symbols
@@ -104,12 +105,21 @@ def squeeze_attribute(ctx: NodeContext) -> Value:
 
 @onnx_op("Squeeze", 13, 21, 23, 24, 25)
 def squeeze(ctx: NodeContext) -> Value:
-    return _squeeze(ctx, None if ctx.optional(1) is None else constant_axes(ctx, 1))
+    if ctx.optional(1) is None:
+        return _squeeze(ctx, None)
+    axes = known_axes(ctx, 1)
+    if axes is not None:
+        return _squeeze(ctx, axes)
+    x, given = ctx.input(0), vector(ctx.b, ctx.input(1))
+    named = entries(ctx, given, "the axes")
+    ctx.require(named <= x.type.rank, f"{named} axes of {x.type}")
+    return without_axes(ctx.b, x, axis_mask(ctx.b, given, x.type.rank), named)
 
 
-def constant_axes(ctx: NodeContext, index: int) -> tuple[int, ...]:
-    """An input that lists axes, as they are given."""
-    return tuple(int(v) for v in ctx.constant(index, "the axes").reshape(-1))
+def known_axes(ctx: NodeContext, index: int) -> tuple[int, ...] | None:
+    """An input that lists axes, as they are given; None where only the run time knows them."""
+    found = ctx.dims_or_none(index)
+    return None if found is None else tuple(int(str(v)) for v in found)
 
 
 def _squeeze(ctx: NodeContext, given: Sequence[int] | None) -> Value:
@@ -131,7 +141,12 @@ def unsqueeze_attribute(ctx: NodeContext) -> Value:
 
 @onnx_op("Unsqueeze", 13, 21, 23, 24, 25)
 def unsqueeze(ctx: NodeContext) -> Value:
-    return _unsqueeze(ctx, constant_axes(ctx, 1))
+    axes = known_axes(ctx, 1)
+    if axes is not None:
+        return _unsqueeze(ctx, axes)
+    given = vector(ctx.b, ctx.input(1))
+    entries(ctx, given, "the axes")
+    return with_axes(ctx.b, ctx.input(0), given)
 
 
 def _unsqueeze(ctx: NodeContext, given: Sequence[int]) -> Value:

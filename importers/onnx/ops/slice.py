@@ -7,13 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
-from fornaxc.importers.onnx.ops.shape import checkable, constant_axes
+from fornaxc.importers.onnx.ops.shape import checkable, known_axes
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.slicing import cut
+from fornaxc.importers.onnx.steering import (
+    FAR,
+    bind_sizes,
+    entries,
+    entry,
+    per_axis,
+    require_at_run_time,
+    vector,
+)
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim, ceildiv, is_nonnegative
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Pad, Slice, StridedSlice
+from fornaxc.ir.ops import Cumulative, Pad, Slice, StridedSlice
 from fornaxc.ir.types import DType
 
 
@@ -33,7 +42,10 @@ def slice_(ctx: NodeContext) -> Value:
     (count,) = ctx.input(1).type.shape or (1,)
     if not isinstance(count, int):
         raise Refused("the number of sliced axes depends on the run-time sizes")
-    axes = _positions(ctx, range(count) if ctx.optional(3) is None else constant_axes(ctx, 3))
+    given = range(count) if ctx.optional(3) is None else known_axes(ctx, 3)
+    if given is None:
+        return _slice_of_unknown_axes(ctx)
+    axes = _positions(ctx, given)
     steps: tuple[Dim, ...] | None = (1,) * count if ctx.optional(4) is None else ctx.dims_or_none(4)
     if starts is not None and ends is not None and steps is not None:
         ctx.require(len(starts) == len(ends) == len(axes) == len(steps), "the bounds of a slice differ in length")
@@ -87,6 +99,18 @@ def _dynamic_slice(ctx: NodeContext, axes: Sequence[int]) -> Value:
     return b.emit(StridedSlice(sizes), x, *bounds)
 
 
+def _slice_of_unknown_axes(ctx: NodeContext) -> Value:
+    b, x = ctx.b, ctx.input(0)
+    axes = vector(b, ctx.input(3))
+    bounds = [
+        b.dims((default,) * x.type.rank)
+        if ctx.optional(index) is None
+        else per_axis(b, axes, vector(b, ctx.input(index)), x.type.rank, default)
+        for index, default in ((1, 0), (2, FAR), (4, 1))
+    ]
+    return b.emit(StridedSlice(tuple(b.fresh_dim() for _ in x.type.shape)), x, *bounds)
+
+
 @onnx_op("Split", 2, 11)
 def split_attribute(ctx: NodeContext) -> list[Value]:
     sizes = ctx.ints("split") if ctx.has("split") else None
@@ -95,16 +119,43 @@ def split_attribute(ctx: NodeContext) -> list[Value]:
 
 @onnx_op("Split", 13)
 def split_input(ctx: NodeContext) -> list[Value]:
-    return _split(ctx, None if ctx.optional(1) is None else ctx.dims(1, "the sizes"), None)
+    return _split_by_sizes(ctx) if ctx.optional(1) is not None else _split(ctx, None, None)
 
 
 @onnx_op("Split", 18)
 def split(ctx: NodeContext) -> list[Value]:
-    sizes = None if ctx.optional(1) is None else ctx.dims(1, "the sizes")
     count = ctx.int("num_outputs", ctx.output_count)
     ctx.require(count == ctx.output_count, f"num_outputs is {count}, but there are {ctx.output_count} outputs")
-    ctx.require(sizes is None or not ctx.has("num_outputs"), "both sizes and num_outputs are given")
-    return _split(ctx, sizes, count)
+    if ctx.optional(1) is None:
+        return _split(ctx, None, count)
+    ctx.require(not ctx.has("num_outputs"), "both sizes and num_outputs are given")
+    return _split_by_sizes(ctx)
+
+
+def _split_by_sizes(ctx: NodeContext) -> list[Value]:
+    """Sizes that only the run time knows must add up: the last part is what is left, and has the last size."""
+    sizes = ctx.dims_or_none(1)
+    if sizes is not None:
+        return _split(ctx, sizes, None)
+    b, x = ctx.b, ctx.input(0)
+    rank = x.type.rank
+    axis = ctx.axis(ctx.int("axis", 0), rank)
+    given = vector(b, ctx.input(1))
+    parts = entries(ctx, given, "the sizes")
+    ctx.require(parts == ctx.output_count, f"{parts} sizes for {ctx.output_count} outputs")
+    ends = b.emit(Cumulative("sum", 0), given)
+    starts = c.binary(b, "sub", ends, given)
+    results = []
+    for part, size in enumerate(bind_sizes(b, given)):
+        bounds = [entry(b, starts, part), b.dims((FAR,)) if part == parts - 1 else entry(b, ends, part)]
+        spread = [
+            c.concat(b, [bound if i == axis else b.dims((default,)) for i in range(rank)], 0)
+            for bound, default in zip(bounds, (0, FAR), strict=True)
+        ]
+        shape = tuple(b.fresh_dim() if i == axis else d for i, d in enumerate(x.type.shape))
+        piece = b.emit(StridedSlice(shape), x, *spread, b.dims((1,) * rank))
+        results.append(c.rebind(b, piece, [size if i == axis else d for i, d in enumerate(shape)]))
+    return results
 
 
 def _split(ctx: NodeContext, sizes: Sequence[Dim] | None, count: int | None) -> list[Value]:
@@ -147,19 +198,50 @@ def pad_attributes(ctx: NodeContext) -> Value:
 
 @onnx_op("Pad", 11, 13)
 def pad_inputs(ctx: NodeContext) -> Value:
-    return _pad(ctx, ctx.dims(1, "the pads"), _fill(ctx), None)
+    return _pad_by_inputs(ctx, (), wraps=False)
 
 
 @onnx_op("Pad", 18)
 def pad_axes(ctx: NodeContext) -> Value:
-    axes = None if ctx.optional(3) is None else constant_axes(ctx, 3)
-    return _pad(ctx, ctx.dims(1, "the pads"), _fill(ctx), axes)
+    return _pad_by_inputs(ctx, (3,), wraps=False)
 
 
 @onnx_op("Pad", 19, 21, 23, 24, 25)
 def pad(ctx: NodeContext) -> Value:
-    axes = None if ctx.optional(3) is None else constant_axes(ctx, 3)
-    return _pad(ctx, ctx.dims(1, "the pads"), _fill(ctx), axes, wraps=True)
+    return _pad_by_inputs(ctx, (3,), wraps=True)
+
+
+def _pad_by_inputs(ctx: NodeContext, axes_input: Sequence[int], wraps: bool) -> Value:
+    rank = ctx.input(0).type.rank
+    pads: Sequence[Dim] | None = ctx.dims_or_none(1)
+    axes: Sequence[int] | None = range(rank)
+    for index in axes_input:
+        axes = axes if ctx.optional(index) is None else known_axes(ctx, index)
+    if pads is None or axes is None:
+        return _pad_at_run_time(ctx, axes, wraps)
+    return _pad(ctx, pads, _fill(ctx), axes, wraps=wraps)
+
+
+def _pad_at_run_time(ctx: NodeContext, axes: Sequence[int] | None, wraps: bool) -> Value:
+    """Crops what negative pads take, then extends by sizes that get a dim each."""
+    b, x, mode = ctx.b, ctx.input(0), _pad_mode(ctx, wraps)
+    rank = x.type.rank
+    given = vector(b, ctx.input(1))
+    named = entries(ctx, given, "the pads") // 2
+    ctx.require(given.type.shape == (2 * named,), f"the pads {given.type} do not come in pairs")
+    places = vector(b, ctx.input(3)) if axes is None else b.dims(_positions(ctx, axes))
+    ctx.require(places.type.shape == (named,), f"pads for {named} axes, but the axes are {places.type}")
+    low, high = (per_axis(b, places, c.slice_axis(b, given, 0, start, named), rank, 0) for start in (0, named))
+    zero = c.scalar(b, 0, DType.I64)
+    first, last = (c.unary(b, "neg", c.binary(b, "min", side, zero)) for side in (low, high))
+    before, after = (bind_sizes(b, c.binary(b, "max", side, zero)) for side in (low, high))
+    stop = c.binary(b, "sub", b.dims(x.type.shape), last)
+    fits = c.compare(b, "ge", stop, first)
+    first = require_at_run_time(b, first, c.reduce(b, "min", fits, (0,)))
+    left = b.emit(StridedSlice(tuple(b.fresh_dim() for _ in range(rank))), x, first, stop, b.dims((1,) * rank))
+    if mode == "constant":
+        return b.emit(Pad(before, after, mode), left, _fill(ctx))
+    return b.emit(Pad(before, after, mode), left)
 
 
 def _fill(ctx: NodeContext) -> Value:
@@ -168,12 +250,17 @@ def _fill(ctx: NodeContext) -> Value:
     return c.reshape(ctx.b, ctx.input(2), ())
 
 
+def _pad_mode(ctx: NodeContext, wraps: bool) -> str:
+    mode = ctx.string("mode", "constant")
+    ctx.require(mode in ("constant", "reflect", "edge") or (wraps and mode == "wrap"), f"no mode {mode!r}")
+    return mode
+
+
 def _pad(ctx: NodeContext, pads: Sequence[Dim], fill: Value, axes: Sequence[int] | None, wraps: bool = False) -> Value:
     """Negative pads crop first; then the others extend what is left."""
     b, x = ctx.b, ctx.input(0)
     rank = x.type.rank
-    mode = ctx.string("mode", "constant")
-    ctx.require(mode in ("constant", "reflect", "edge") or (wraps and mode == "wrap"), f"no mode {mode!r}")
+    mode = _pad_mode(ctx, wraps)
     where = _positions(ctx, range(rank) if axes is None else axes)
     ctx.require(len(pads) == 2 * len(where), f"{len(pads)} pads for {len(where)} axes")
     low: list[Dim] = [0] * rank

@@ -1,0 +1,165 @@
+"""Sizes and axes that only the run time knows: what an operator needs to be told of them, computed by the program itself.
+
+Axes are i64[k], possibly negative; a mask is bool[rank]. Sizes that a value holds become dims of their own, so that handlers can
+work with them as with any symbolic size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fornaxc.importers.onnx.context import NodeContext, Refused
+from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import (
+    Binary,
+    Cumulative,
+    DynamicBroadcast,
+    DynamicReshape,
+    Gather,
+    Iota,
+    Rebind,
+    Select,
+    StridedSlice,
+    TopK,
+)
+from fornaxc.ir.types import DType
+
+FAR = np.iinfo(np.int64).max
+
+
+def entries(ctx: NodeContext, value: Value, what: str) -> int:
+    """How many entries a tensor of rank 1 (or 0) has; `Refused` where that depends on the input sizes."""
+    ctx.require(value.type.rank <= 1, f"{what} must have rank 1, not {value.type}")
+    (size,) = value.type.shape or (1,)
+    if not isinstance(size, int):
+        raise Refused(f"the number of entries in {what} depends on the run-time sizes")
+    return size
+
+
+def vector(b: GraphBuilder, value: Value) -> Value:
+    """A tensor of integers of rank 1 or 0 as i64 of rank 1."""
+    return c.cast(b, c.reshape(b, value, value.type.shape or (1,)), DType.I64)
+
+
+def entry(b: GraphBuilder, values: Value, index: int) -> Value:
+    """One element of a vector, as a vector of one."""
+    return c.slice_axis(b, values, 0, index, 1)
+
+
+def bind_sizes(b: GraphBuilder, sizes: Value) -> tuple[Dim, ...]:
+    """New dims that equal the entries of i64[k]. A negative entry stops the run."""
+    (length,) = sizes.type.shape
+    assert isinstance(length, int)
+    unit = b.literal(np.array([True]))
+    dims: list[Dim] = []
+    for index in range(length):
+        dims.append(b.fresh_dim())
+        b.emit(DynamicBroadcast((dims[-1],)), unit, entry(b, sizes, index))
+    return tuple(dims)
+
+
+def sizes_input(ctx: NodeContext, index: int, what: str) -> tuple[Dim, ...]:
+    """The entries of an integer input, which are never negative, as dims; new ones where only the run time knows them."""
+    known = ctx.dims_or_none(index)
+    if known is not None:
+        return known
+    entries(ctx, ctx.input(index), what)
+    return bind_sizes(ctx.b, vector(ctx.b, ctx.input(index)))
+
+
+def normalized(b: GraphBuilder, axes: Value, rank: int) -> Value:
+    """Axes counted from the front."""
+    negative = c.compare(b, "lt", axes, c.scalar(b, 0, DType.I64))
+    return c.select(b, negative, c.with_scalar(b, "add", axes, rank), axes)
+
+
+def _hits(b: GraphBuilder, axes: Value, rank: int) -> Value:
+    """bool[k, rank]: which axis each entry names."""
+    row = b.literal(np.arange(rank, dtype=np.int64)[None])
+    return c.compare(b, "eq", c.unsqueeze(b, normalized(b, axes, rank), (1,)), row)
+
+
+def axis_mask(b: GraphBuilder, axes: Value, rank: int) -> Value:
+    """bool[rank]: the axes that are named."""
+    return c.reshape(b, c.reduce(b, "max", _hits(b, axes, rank), (0,)), (rank,))
+
+
+def per_axis(b: GraphBuilder, axes: Value, values: Value, rank: int, default: int) -> Value:
+    """i64[rank]: values[i] at the axis that axes[i] names, `default` at the others."""
+    hits = _hits(b, axes, rank)
+    spread = c.select(b, hits, c.unsqueeze(b, values, (1,)), c.scalar(b, 0, DType.I64))
+    total = c.reshape(b, c.reduce(b, "sum", spread, (0,)), (rank,))
+    return c.select(b, axis_mask(b, axes, rank), total, c.scalar(b, default, DType.I64))
+
+
+def reduce_where(b: GraphBuilder, fn: str, x: Value, mask: Value, result: Sequence[Dim]) -> Value:
+    """`x` reduced over the axes of a mask, which stay with size 1: of the shape `result`.
+
+    Axis by axis, the reduced element stands before the others, and either it is taken or they are.
+    """
+    rank = x.type.rank
+    for axis, size in enumerate(x.type.shape):
+        if size == 1:
+            continue
+        both = c.concat(b, [c.reduce(b, fn, x, (axis,)), x], axis)
+        flag = entry(b, mask, axis)
+        start = c.select(b, flag, b.dims((0,)), b.dims((1,)))
+        end = c.select(b, flag, b.dims((1,)), b.literal(np.array([FAR])))
+        starts = c.concat(b, [start if i == axis else b.dims((0,)) for i in range(rank)], 0)
+        ends = c.concat(b, [end if i == axis else b.literal(np.array([FAR])) for i in range(rank)], 0)
+        shape = tuple(result[axis] if i == axis else d for i, d in enumerate(x.type.shape))
+        x = b.emit(StridedSlice(shape), both, starts, ends, b.dims((1,) * rank))
+    return x
+
+
+def without_axes(b: GraphBuilder, x: Value, mask: Value, named: int) -> Value:
+    """`x` without the `named` axes of a mask, which have size 1; the run stops where they do not."""
+    rank = x.type.rank
+    if named == rank:
+        return c.reshape(b, x, ())
+    late = c.select(b, mask, c.scalar(b, rank, DType.I64), c.scalar(b, 0, DType.I64))
+    order = b.emit(Binary("add"), late, b.literal(np.arange(rank, dtype=np.int64)))
+    _, kept = b.emit_all(TopK(rank - named, 0, False), order)
+    sizes = b.emit(Gather(0), b.dims(x.type.shape), kept)
+    return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in range(rank - named))), x, sizes)
+
+
+def with_axes(b: GraphBuilder, x: Value, axes: Value) -> Value:
+    """`x` with new axes of size 1 at these positions of the result."""
+    (added,) = axes.type.shape
+    assert isinstance(added, int)
+    rank = x.type.rank + added
+    if x.type.rank == 0:
+        return c.reshape(b, x, (1,) * rank)
+    mask = axis_mask(b, axes, rank)
+    old = c.select(b, mask, c.scalar(b, 0, DType.I64), c.scalar(b, 1, DType.I64))
+    place = c.with_scalar(b, "sub", b.emit(Cumulative("sum", 0), old), 1)
+    place = c.with_scalar(b, "max", place, 0)
+    sizes = b.emit(Select(), mask, b.dims((1,) * rank), b.emit(Gather(0), b.dims(x.type.shape), place))
+    return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in range(rank))), x, sizes)
+
+
+def around_axis(b: GraphBuilder, x: Value, axis: Value) -> Value:
+    """`x` as [what is before an axis, the axis, what is after]; `axis` is i64[1]."""
+    rank = x.type.rank
+    axis = normalized(b, axis, rank)
+    dims = b.dims(x.type.shape)
+    places = b.emit(Iota((rank,), 0, DType.I64))
+    one = c.scalar(b, 1, DType.I64)
+    parts = [
+        c.reduce(b, "prod", c.select(b, c.compare(b, relation, places, axis), dims, one), (0,))
+        for relation in ("lt", "eq", "gt")
+    ]
+    return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in parts)), x, c.concat(b, parts, 0))
+
+
+def require_at_run_time(b: GraphBuilder, x: Value, condition: Value) -> Value:
+    """The integers `x`, once a condition (bool[1]) holds; the run stops where it does not."""
+    (flag,) = bind_sizes(b, c.cast(b, condition, DType.I64))
+    zeros = b.emit(Rebind((1,)), c.full(b, 0, x.type.with_shape((flag,))))
+    return c.binary(b, "add", x, zeros)
