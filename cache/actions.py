@@ -12,8 +12,9 @@ from fornaxc.cache.files import cache_errors, discard
 from fornaxc.cache.location import prepare
 from fornaxc.cache.records import Document, log, read_record, write_record
 
-Namespace = Literal["request", "code", "weights", "source"]
-"""request: request key -> manifest; code: code key -> .mef; weights: pack key -> weights; source: model digest -> facts."""
+Namespace = Literal["request", "code", "weights", "source", "verified"]
+"""request: request key -> manifest; code: code key -> .mef; weights: pack key -> weights; source: model digest -> facts;
+verified: digest of a manifest -> what was proven of that artifact."""
 
 NAMESPACES: Final[tuple[Namespace, ...]] = get_args(Namespace)
 

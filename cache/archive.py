@@ -11,16 +11,17 @@ import json
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from fornaxc.cache.archive_write import ALIGNMENT, WEIGHTS_ALIGNMENT, member_name, write_archive
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.digests import DigestMemory, Identity
 from fornaxc.cache.files import CHUNK
-from fornaxc.cache.media import MANIFEST
+from fornaxc.cache.media import MANIFEST, VERIFIED
 from fornaxc.cache.store import Store
 from fornaxc.errors import ArtifactError
 
@@ -48,6 +49,8 @@ class Archive:
     descriptor: Descriptor
     raw_manifest: bytes
     places: dict[str, tuple[Descriptor, int]]
+    verified: list[dict[str, Any]] = field(default_factory=list)
+    """What was proven of the artifact before the file was written."""
 
     def manifest(self) -> dict[str, Any]:
         """The manifest, as parsed JSON."""
@@ -99,7 +102,7 @@ def read_archive(path: Path) -> Archive:
     """Open a `.fxa` file and verify its manifest. Raises ArtifactError, saying why, for whatever is not one."""
     with _open(path) as file:
         members = _members(path, file)
-        described = _manifest_descriptor(path, _document(path, file, members, "index.json"))
+        described, verified = _index(path, _document(path, file, members, "index.json"))
         raw = _document(path, file, members, member_name(described.digest))
         if "sha256:" + hashlib.sha256(raw).hexdigest() != described.digest:
             raise _bad(path, "is damaged: its manifest does not have the digest that its index gives")
@@ -109,13 +112,13 @@ def read_archive(path: Path) -> Archive:
             raise _bad(path, f"cannot be used: {error.message}") from error
         places = {}
         for blob in blobs:
-            offset, size = members.get(member_name(blob.digest), (0, -1))
+            offset, size, _ = members.get(member_name(blob.digest), _ABSENT)
             if size != blob.size:
                 raise _bad(
                     path, f"is damaged: its {blob.media_type} {'is missing' if size < 0 else 'has the wrong size'}"
                 )
             places[blob.digest] = (blob, offset)
-    return Archive(path, described, raw, places)
+    return Archive(path, described, raw, places, verified)
 
 
 def import_archive(store: Store, path: Path) -> Descriptor:
@@ -142,8 +145,19 @@ class _Stream:
         return next(self._pieces, b"")
 
 
-def _members(path: Path, file: BinaryIO) -> dict[str, tuple[int, int]]:
-    """Offset and size of the bytes of each member, by name."""
+class _Member(NamedTuple):
+    """Where the bytes of a member lie, and their CRC-32."""
+
+    offset: int
+    size: int
+    crc: int
+
+
+_ABSENT: Final = _Member(0, -1, 0)
+
+
+def _members(path: Path, file: BinaryIO) -> dict[str, _Member]:
+    """Each member by its name."""
     whole = os.fstat(file.fileno()).st_size
     if whole == 0:
         raise _bad(path, "is empty")
@@ -155,7 +169,7 @@ def _members(path: Path, file: BinaryIO) -> dict[str, tuple[int, int]]:
         if magic == _ZIP_MAGIC:
             raise _bad(path, "is cut short or damaged: it has no readable list of contents at its end") from error
         raise _bad(path, "is not a fornaxc artifact (a .fxa file)") from error
-    members: dict[str, tuple[int, int]] = {}
+    members: dict[str, _Member] = {}
     for info in infos:
         header = os.pread(file.fileno(), 30, info.header_offset) if 0 <= info.header_offset < whole else b""
         if len(header) < 30 or header[:4] != _ZIP_MAGIC:
@@ -166,31 +180,38 @@ def _members(path: Path, file: BinaryIO) -> dict[str, tuple[int, int]]:
             raise _bad(path, f"is damaged: {info.filename!r} is there twice, or reaches past the end of the file")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.compress_size != info.file_size:
             raise _bad(path, f"is not a fornaxc artifact: {info.filename!r} in it is compressed or encrypted")
-        members[info.filename] = offset, info.file_size
+        members[info.filename] = _Member(offset, info.file_size, info.CRC)
     if "oci-layout" not in members or "index.json" not in members:
         raise _bad(path, "is a zip file, but not a fornaxc artifact: it has no OCI image layout in it")
     return members
 
 
-def _document(path: Path, file: BinaryIO, members: dict[str, tuple[int, int]], name: str) -> bytes:
-    offset, size = members.get(name, (0, -1))
+def _document(path: Path, file: BinaryIO, members: dict[str, _Member], name: str) -> bytes:
+    offset, size, crc = members.get(name, _ABSENT)
     if not 0 <= size <= _LARGEST_DOCUMENT:
         raise _bad(path, f"is damaged: {name} in it is {'missing' if size < 0 else 'too large'}")
-    return b"".join(_pieces(path, file, offset, size))
+    data = b"".join(_pieces(path, file, offset, size))
+    if zlib.crc32(data) != crc:
+        raise _bad(path, f"is damaged: the bytes of {name} in it are not those that its list of contents promises")
+    return data
 
 
-def _manifest_descriptor(path: Path, index: bytes) -> Descriptor:
+def _index(path: Path, index: bytes) -> tuple[Descriptor, list[dict[str, Any]]]:
+    """The one manifest that the index names, and what was proven of it."""
     try:
         manifests = json.loads(index)["manifests"]
         count = len(manifests)
         descriptor = Descriptor.from_json(manifests[0]) if count == 1 else None
-    except (ValueError, TypeError, KeyError, RecursionError, ArtifactError) as error:
+        verified = json.loads((manifests[0].get("annotations") or {}).get(VERIFIED, "[]")) if count == 1 else []
+        if not isinstance(verified, list) or not all(isinstance(record, dict) for record in verified):
+            raise TypeError
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ArtifactError) as error:
         raise _bad(path, "is damaged: its index.json is not an OCI image index") from error
     if descriptor is None:
         raise _bad(path, f"holds {count} artifacts, not one")
     if descriptor.media_type != MANIFEST:
         raise _bad(path, f"is not a fornaxc artifact: its index names a {descriptor.media_type}")
-    return descriptor
+    return descriptor, verified
 
 
 def _pieces(path: Path, file: BinaryIO, offset: int, size: int) -> Iterator[bytes]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.files import CHUNK, cache_error, replacing, write_all
-from fornaxc.cache.media import MANIFEST, OCI_LAYOUT
+from fornaxc.cache.media import MANIFEST, OCI_LAYOUT, VERIFIED
 from fornaxc.cache.store import index_document
 from fornaxc.cache.zipfmt import Member, directory, local_header
 from fornaxc.errors import ArtifactError, UsageError
@@ -22,17 +23,25 @@ _WEIGHTS: Final = "application/vnd.fornaxc.weights."
 _ELSEWHERE: Final = "choose another place for the file"
 
 
-def write_archive(path: Path, manifest: bytes, blobs: Sequence[tuple[Descriptor, Path]]) -> None:
+def write_archive(
+    path: Path,
+    manifest: bytes,
+    blobs: Sequence[tuple[Descriptor, Path]],
+    verified: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Write an artifact to `path` in one step; `blobs` are those that `manifest` names, each with its file.
+
+    `verified` is what was proven of it: that stands in the index beside the manifest, whose digest it leaves alone.
 
     The blobs are verified while they are copied. Raises ArtifactError if one is missing or is not what its descriptor says,
     UsageError if `path` is no place for a file, CacheError if writing fails.
     """
     described = Descriptor(MANIFEST, "sha256:" + hashlib.sha256(manifest).hexdigest(), len(manifest))
     given = {descriptor.digest: source for descriptor, source in blobs}
+    notes = {VERIFIED: json.dumps([dict(r) for r in verified], sort_keys=True)} if verified else None
     contents: dict[str, tuple[Descriptor, Path | bytes]] = {
         "oci-layout": _plain(OCI_LAYOUT),
-        "index.json": _plain(index_document([described])),
+        "index.json": _plain(index_document([described], notes)),
         member_name(described.digest): (described, manifest),
     }
     for blob in blobs_of(parse_manifest(manifest)):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from fornaxc.cache.actions import Entry
+from fornaxc.cache.beside import units
 from fornaxc.cache.cache import Cache
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.files import discard
@@ -22,6 +23,9 @@ from fornaxc.errors import ArtifactError, CacheError
 
 GRACE: Final = 3600.0
 """Seconds for which a temporary file, or a blob that nothing names yet, may belong to a running process."""
+
+_SMALL: Final = ("source", "verified")
+"""Namespaces whose entries hold no blobs, so that removing them frees nothing."""
 
 Problem = Literal["damaged blob", "foreign file", "damaged action", "dangling action", "stray temporary file"]
 
@@ -66,19 +70,21 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the cache holds; sizes in bytes."""
+    """What the cache holds; sizes in bytes. `beside` is what lies beside the artifacts, such as MAX's own caches."""
 
     artifacts: int
     blobs: int
     size: int
     temporary: int
+    beside: int
 
 
 @dataclass(slots=True)
 class GcReport:
-    """What `gc` removed (or would remove): actions, blobs, bytes freed; bytes of artifacts kept; what was kept as in use."""
+    """What `gc` removed (or would remove): actions, units beside the artifacts, blobs, bytes freed; bytes kept; what was kept as in use."""
 
     actions: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     blobs: int = 0
     freed: int = 0
     kept: int = 0
@@ -120,7 +126,8 @@ def usage(cache: Cache) -> Usage:
     """How much is in the cache now."""
     artifacts = sum(entry.namespace == "request" for entry in cache.actions.entries())
     sizes = [status.st_size for _, status in _files(cache.store.blobs())]
-    return Usage(artifacts, len(sizes), sum(sizes), sum(s.st_size for _, s in _files(_temporaries(cache))))
+    temporary = sum(status.st_size for _, status in _files(_temporaries(cache)))
+    return Usage(artifacts, len(sizes), sum(sizes), temporary, sum(unit.size for unit in units(cache.root)))
 
 
 def check(cache: Cache, *, repair: bool = False, now: float | None = None) -> CheckReport:
@@ -184,8 +191,10 @@ def gc(
     """Remove what nothing names any more, and artifacts by age and size.
 
     max_age: seconds; what was not used for longer goes. max_size: bytes; what was used longest ago goes until the rest
-    fits. keep: request keys that stay. What stays too: an entry whose KEY or NAMESPACE-KEY is locked; while anything is
-    locked, what was used within the last hour; temporary files and never-named blobs younger than an hour.
+    fits; what lies beside the artifacts counts and goes first, since losing it costs no artifact. keep: request keys that
+    stay. What stays too: an entry whose KEY or NAMESPACE-KEY is locked; while anything is locked, what was used within the
+    last hour, and what lies beside the artifacts, as also within an hour of a qualification; temporary files and
+    never-named blobs younger than an hour.
     """
     current = time.time() if now is None else now
     before = {path: status.st_ctime_ns for path, status in _files(cache.store.blobs())}
@@ -196,6 +205,7 @@ def gc(
     sizes = {d.digest: d.size for found in references.values() for d in found or ()}
     holders = Counter(digest for found in references.values() for digest in _digests([found]))
     report.kept = sum(sizes.values())
+    _collect_beside(cache, report, max_age, max_size, dry_run, current, bool(locked))
 
     def protected(entry: Entry) -> bool:
         if entry.key in keep and entry.namespace == "request":
@@ -210,7 +220,7 @@ def gc(
     for entry in sorted(references, key=lambda e: (used[e], e.namespace != "request", e.namespace, e.key)):
         dangling = references[entry] is None
         old = max_age is not None and current - used[entry] > max_age
-        large = max_size is not None and report.kept > max_size and entry.namespace != "source"
+        large = max_size is not None and report.kept > max_size and entry.namespace not in _SMALL
         if (dangling or old or large) and not protected(entry):
             holders.subtract(_digests([references[entry]]))
             report.kept -= sum(sizes[digest] for digest in _digests([references[entry]]) if not holders[digest])
@@ -236,6 +246,23 @@ def gc(
         if max_age is not None:
             cache.digests.sweep(current - max_age)
     return report
+
+
+def _collect_beside(
+    cache: Cache, report: GcReport, max_age: float | None, max_size: int | None, dry_run: bool, now: float, locked: bool
+) -> None:
+    found = units(cache.root)
+    if locked or any(unit.name.startswith("qualify/") and now - unit.newest < GRACE for unit in found):
+        report.in_use += [unit.name for unit in found]  # and it may not press artifacts out
+        return
+    report.kept += sum(unit.size for unit in found)
+    for unit in found:
+        old = max_age is not None and now - unit.newest > max_age
+        large = max_size is not None and report.kept > max_size
+        if (old or large) and (dry_run or unit.remove()):
+            report.beside.append(unit.name)
+            report.kept -= unit.size
+            report.freed += unit.size
 
 
 def _references(cache: Cache, entry: Entry) -> list[Descriptor] | None:
@@ -285,7 +312,7 @@ def _descriptors(value: Any) -> Iterator[Descriptor]:
 
 
 def _last_uses(references: dict[Entry, list[Descriptor] | None]) -> dict[Entry, float]:
-    """An entry counts as used when an artifact that shares a blob with it was: a hit reads the request's entry only."""
+    """An entry counts as used when an artifact that shares a blob with it, or that it is about, was: a hit reads the request's entry only."""
     by_blob: dict[str, float] = {}
     for entry, found in references.items():
         for descriptor in found or () if entry.namespace == "request" else ():
@@ -293,7 +320,9 @@ def _last_uses(references: dict[Entry, list[Descriptor] | None]) -> dict[Entry, 
     return {
         entry: entry.used
         if entry.namespace == "request"
-        else max([entry.used, *(by_blob.get(d.digest, 0.0) for d in found or ())])
+        else max(
+            [entry.used, by_blob.get(f"sha256:{entry.key}", 0.0), *(by_blob.get(d.digest, 0.0) for d in found or ())]
+        )
         for entry, found in references.items()
     }
 

@@ -14,5 +14,6 @@ IR: Final = "application/vnd.fornaxc.ir.v1+json"
 
 TARGET: Final = "vnd.fornaxc.target"
 SOURCE: Final = "vnd.fornaxc.source"
+VERIFIED: Final = "vnd.fornaxc.verified"
 
 OCI_LAYOUT: Final = b'{"imageLayoutVersion": "1.0.0"}\n'

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol
@@ -216,11 +216,12 @@ def _writing(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def index_document(manifests: list[Descriptor]) -> bytes:
-    """The bytes of an OCI image index over `manifests`, in the order given."""
+def index_document(manifests: list[Descriptor], annotations: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of an OCI image index over `manifests`, in the order given; each carries the `annotations`."""
+    noted = {"annotations": dict(annotations)} if annotations else {}
     document: dict[str, Any] = {
         "schemaVersion": 2,
         "mediaType": INDEX,
-        "manifests": [Descriptor(MANIFEST, d.digest, d.size).to_json() for d in manifests],
+        "manifests": [Descriptor(MANIFEST, d.digest, d.size).to_json() | noted for d in manifests],
     }
     return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"

@@ -86,11 +86,15 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
     request.target.check_compilable()
     if request_key is None or request.stop_after or request.dump:
         return _build(path, request, cache, clock)
-    with cache.lock(request_key, on_wait=lambda: progress("compile", "another process is compiling this; waiting")):
+    with cache.lock(request_key, on_wait=lambda who: progress("compile", _waiting(who))):
         found = _cached(cache, request_key, request)
         if found is not None:
             return Compiled(found, True, _config(found)["key"], clock.seconds)
         return _build(path, request, cache, clock)
+
+
+def _waiting(who: str) -> str:
+    return f"{who} is compiling the same thing; waiting for it"
 
 
 def _cached(cache: Cache, request_key: str, request: Request) -> StoredArtifact | None:
@@ -191,7 +195,7 @@ def _finish(
     refuse_unsupported(program, request.target)
     key = key_of(parts)
     document = json.dumps(graph_to_json(program), separators=(",", ":")).encode()
-    with cache.lock(f"code-{key}"):
+    with cache.lock(f"code-{key}", on_wait=lambda who: clock.progress("compile", _waiting(who))):
         code = None if request.stop_after or request.dump else _cached_code(cache, key)
         if code is None:
             code = _compile(request, cache, clock, key, document)

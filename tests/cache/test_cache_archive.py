@@ -101,6 +101,23 @@ def test_same_artifact_same_bytes_whatever_the_clock_and_the_order_say(
     assert (tmp_path / "b.fxa").read_bytes() == written.read_bytes()
 
 
+def test_what_was_proven_travels_beside_the_manifest(
+    cache: Cache, whole: StoredArtifact, written: Path, tmp_path: Path
+) -> None:
+    raw = cache.store.read(whole.descriptor)
+    assert raw is not None
+    proven = tmp_path / "proven.fxa"
+    write_archive(proven, raw, whole.blobs(), [{"oracle": "onnxruntime", "verdict": "pass"}])
+    archive = read_archive(proven)
+    assert archive.verified == [{"oracle": "onnxruntime", "verdict": "pass"}]
+    assert archive.descriptor == read_archive(written).descriptor == whole.descriptor
+    assert read_archive(written).verified == []
+    content = proven.read_bytes()
+    proven.write_bytes(content.replace(b"onnxruntime", b"0nnxruntime", 1))
+    with pytest.raises(ArtifactError, match=r"the bytes of index\.json"):
+        read_archive(proven)
+
+
 def test_zip_tools_and_oci_tools_can_read_it(written: Path, whole: StoredArtifact) -> None:
     with zipfile.ZipFile(written) as opened:
         assert opened.testzip() is None

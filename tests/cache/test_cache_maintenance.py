@@ -12,6 +12,7 @@ import pytest
 
 from fornaxc.cache import Cache, maintenance, media
 from fornaxc.cache.digests import Identity
+from fornaxc.cache.evidence import known, merged, remember
 from fornaxc.cache.maintenance import GRACE, check, gc, ls, usage
 
 Publish = Callable[..., Any]
@@ -183,6 +184,70 @@ def test_gc_leaves_code_whose_lock_carries_its_namespace(cache: Cache) -> None:
     with cache.lock(f"code-{key('a')}"):
         assert gc(cache, max_size=0).actions == []
     assert gc(cache, max_size=0).actions == [f"code/{key('a')}"]
+
+
+def beside(cache: Cache, name: str, size: int, age: float = 0.0) -> Path:
+    """A file of `size` bytes below a folder beside the artifacts, `age` seconds old."""
+    path = cache.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(size))
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_what_lies_beside_the_artifacts_counts_and_goes_first(cache: Cache, publish: Publish) -> None:
+    publish(cache, key("a"))
+    kernel = beside(cache, "toolchain/kernels/deep/k1", 40_000)
+    log = beside(cache, "logs/x.log", 1000, 10 * DAY)
+    assert usage(cache).beside == 41_000
+    planned = gc(cache, max_age=5 * DAY, dry_run=True)
+    assert (planned.beside, log.exists()) == (["logs/x.log"], True)
+    assert gc(cache, max_age=5 * DAY).freed == 1000
+    report = gc(cache, max_size=size_of(cache, "a"))
+    assert (report.beside, report.actions, kernel.exists()) == (["toolchain/kernels"], [], False)
+    assert report.kept == usage(cache).size
+    assert cache.lookup(key("a"), "full") is not None
+
+
+@pytest.mark.parametrize("reason", ["a lock", "a qualification"])
+def test_what_a_compilation_may_be_writing_stays_and_presses_nothing_out(
+    cache: Cache, publish: Publish, reason: str
+) -> None:
+    publish(cache, key("a"))
+    used_before(cache, "a", DAY)
+    kernel = beside(cache, "toolchain/kernels/k1", 40_000)
+    if reason == "a qualification":
+        beside(cache, "qualify/outcomes/one.json", 10)
+    with cache.lock(key("b") if reason == "a lock" else "index", timeout=0):
+        report = gc(cache, max_size=size_of(cache, "a"))
+    assert "toolchain/kernels" in report.in_use
+    assert (kernel.exists(), report.actions) == (True, [])
+
+
+def test_what_was_proven_lives_as_long_as_its_artifact(cache: Cache, publish: Publish) -> None:
+    digest = publish(cache, key("a")).descriptor.digest
+    remember(cache, digest, [{"when": "2026-01-01", "oracle": "o", "verdict": "pass"}])
+    gone = "sha256:" + key("e")
+    remember(cache, gone, [{"when": "2026-01-01", "oracle": "o", "verdict": "pass"}])
+    for name in (digest, gone):
+        os.utime(cache.actions.path_of("verified", name), (time.time() - 10 * DAY,) * 2)
+    assert gc(cache, max_size=0, dry_run=True).actions == [f"request/{key('a')}"]
+    assert gc(cache, max_age=5 * DAY).actions == [f"verified/{key('e')}"]
+    assert len(known(cache, digest)) == 1
+    assert check(cache).findings == []
+
+
+def test_a_weak_proof_hides_no_strong_one(cache: Cache) -> None:
+    digest = "sha256:" + key("a")
+    strong = {"when": "1", "oracle": "onnxruntime", "executed_on": "amd", "samples": ["n=2", "n=3"], "verdict": "pass"}
+    weak = {**strong, "when": "2", "oracle": "its own graph"}
+    remember(cache, digest, [strong])
+    remember(cache, digest, [weak])
+    assert known(cache, digest) == [weak, strong]
+    newer = {**strong, "when": "3", "verdict": "fail"}
+    remember(cache, digest, [newer])
+    assert known(cache, digest) == [newer, weak], "the same proof made again is one record"
+    assert merged([newer], "damaged", None, [weak, 3]) == [newer, weak]
 
 
 def test_gc_of_an_absent_cache_creates_nothing(cache: Cache) -> None:

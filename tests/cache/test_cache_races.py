@@ -116,13 +116,13 @@ def test_a_lock_is_free_once_its_holder_died(tmp_path: Path) -> None:
     assert is_held(tmp_path, KEY)
     assert held_keys(tmp_path) == {KEY}
     waits: list[str] = []
-    with holding(tmp_path, KEY, timeout=0.2, on_wait=lambda who: waits.append(who)) as held:
+    with holding(tmp_path, KEY, timeout=0.2, on_wait=waits.append) as held:
         assert not held
     assert waits == [f"process {holder.pid}"], "told once, however long it waits"
     holder.kill()
     holder.join()
     assert lock_path(tmp_path, KEY).exists(), "the file stays; it blocks nobody"
-    with holding(tmp_path, KEY, timeout=5, on_wait=lambda who: waits.append(who)) as held:
+    with holding(tmp_path, KEY, timeout=5, on_wait=waits.append) as held:
         assert held
     assert len(waits) == 1
     assert held_keys(tmp_path) == set()
