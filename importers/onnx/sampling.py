@@ -92,14 +92,14 @@ def cubic_taps(b: GraphBuilder, x: Value, a: float) -> list[Tap]:
     for offset in (-1, 0, 1, 2):
         distance = c.unary(b, "abs", c.with_scalar(b, "sub", part, offset))
         if offset in (0, 1):
-            weight = _polynomial(b, distance, (a + 2, -(a + 3), 0, 1))
+            weight = polynomial(b, distance, (a + 2, -(a + 3), 0, 1))
         else:
-            weight = _polynomial(b, distance, (a, -5 * a, 8 * a, -4 * a))
+            weight = polynomial(b, distance, (a, -5 * a, 8 * a, -4 * a))
         taps.append((c.with_scalar(b, "add", low, offset), weight))
     return taps
 
 
-def _polynomial(b: GraphBuilder, x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(b: GraphBuilder, x: Value, coefficients: Sequence[float]) -> Value:
     """Horner's scheme; the highest power first."""
     total = c.full_like(b, coefficients[0], x)
     for coefficient in coefficients[1:]:

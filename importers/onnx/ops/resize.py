@@ -9,20 +9,23 @@ from math import floor
 
 import numpy as np
 
+from fornaxc.importers.onnx.computed_resampling import Axis, Scale, along, resampled
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.resampling import ROUNDING, Sampling, Table, phases, source_coordinates, table
-from fornaxc.importers.onnx.sampling import clamp, cubic_taps, linear_taps, size_as
+from fornaxc.importers.onnx.steering import bind_sizes, entry, require_at_run_time, sizes_input, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.ops import Gather, Iota, MatMul, Pad
+from fornaxc.ir.ops import ArgReduce, Gather, MatMul, Pad
 from fornaxc.ir.types import DType
 
 MOST_GATHERS = 4  # an axis with more samples than this becomes a matrix product
 MOST_PARTS = 64  # scales of a symbolic size are fractions with no larger denominator
-Factor = tuple[Fraction | None, Dim]  # the scale of an axis (None: the new size over the old), and its new size
+Factor = tuple[Scale, Dim]  # of an axis: its scale and its new size
+Crop = tuple[float, float] | tuple[Value, Value]
+WHOLE = (0.0, 1.0)
 
 
 @onnx_op("Upsample", 7)
@@ -32,7 +35,8 @@ def upsample_7(ctx: NodeContext) -> Value:
 
 @onnx_op("Upsample", 9)
 def upsample_9(ctx: NodeContext) -> Value:
-    return _upsample(ctx, ctx.constant(1, "the scales").reshape(-1).tolist())
+    scales = _known_floats(ctx, 1)
+    return _resize_10_at_run_time(ctx) if scales is None else _upsample(ctx, scales)
 
 
 def _upsample(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Value:
@@ -42,7 +46,22 @@ def _upsample(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Valu
 
 @onnx_op("Resize", 10)
 def resize_10(ctx: NodeContext) -> Value:
-    return _resize_10(ctx, ctx.constant(1, "the scales").reshape(-1).tolist())
+    scales = _known_floats(ctx, 1)
+    return _resize_10_at_run_time(ctx) if scales is None else _resize_10(ctx, scales)
+
+
+def _known_floats(ctx: NodeContext, index: int) -> list[float] | None:
+    """The content of an input; None where only the run time knows it."""
+    found = ctx.content(ctx.input(index))
+    return None if found is None else [float(v) for v in found.reshape(-1).tolist()]
+
+
+def _resize_10_at_run_time(ctx: NodeContext) -> Value:
+    """Nearest must not shrink, for its rounding is not specified."""
+    x, mode = ctx.input(0), ctx.string("mode", "nearest")
+    ctx.require(mode in ("nearest", "linear"), f"no mode {mode!r}")
+    factors = _from_run_time_scales(ctx, x, ctx.input(1), range(x.type.rank), grows=mode == "nearest")
+    return _resized(ctx, x, Sampling(mode, "asymmetric", "floor"), factors, {})
 
 
 def _resize_10(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Value:
@@ -52,7 +71,7 @@ def _resize_10(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Val
     sampling = Sampling(mode, "asymmetric", "floor")
     factors = _from_scales(ctx, x, scales, range(x.type.rank))
     for size, (scale, new) in zip(x.type.shape, factors.values(), strict=True):
-        if mode == "nearest" and scale is not None and scale < 1:
+        if mode == "nearest" and isinstance(scale, Fraction) and scale < 1:
             ctx.refuse_unless(isinstance(size, int), "shrinking an axis of symbolic size")
             where = source_coordinates(sampling, int(str(size)), int(str(new)), scale, (0, 1))
             ctx.refuse_unless(
@@ -81,11 +100,14 @@ def _resize(*, versatile: bool) -> Callable[[NodeContext], Value]:
         crops = _crops(ctx, axes) if sampling.coordinates == "tf_crop_and_resize" else {}
         policy = ctx.string("keep_aspect_ratio_policy", "stretch") if versatile else "stretch"
         if ctx.optional(3) is not None:
-            factors = _from_sizes(ctx, x, ctx.dims(3, "the sizes"), axes, policy)
+            factors = _from_sizes(ctx, x, axes, policy)
         else:
-            scales = ctx.constant(2, "the scales").reshape(-1).tolist()
-            ctx.refuse_unless(all(crop == (0.0, 1.0) for crop in crops.values()), "scales beside a region of interest")
-            factors = _from_scales(ctx, x, scales, axes)
+            ctx.refuse_unless(all(crop == WHOLE for crop in crops.values()), "scales beside a region of interest")
+            scales = _known_floats(ctx, 2)
+            if scales is None:
+                factors = _from_run_time_scales(ctx, x, ctx.input(2), axes)
+            else:
+                factors = _from_scales(ctx, x, scales, axes)
         return _resized(ctx, x, sampling, factors, crops)
 
     return handler
@@ -95,10 +117,16 @@ onnx_op("Resize", 11, 13)(_resize(versatile=False))
 onnx_op("Resize", 18, 19)(_resize(versatile=True))
 
 
-def _crops(ctx: NodeContext, axes: list[int]) -> dict[int, tuple[float, float]]:
+def _crops(ctx: NodeContext, axes: list[int]) -> dict[int, Crop]:
     """The region of interest on each axis, in parts of its length."""
-    roi = ctx.constant(1, "the region of interest").reshape(-1).tolist()
-    ctx.require(len(roi) == 2 * len(axes), f"a roi of {len(roi)} numbers for {len(axes)} axes")
+    count = 2 * len(axes)
+    roi = _known_floats(ctx, 1)
+    if roi is None:
+        given = ctx.input(1)
+        ctx.require(given.type.shape == (count,), f"a roi {given.type} for {len(axes)} axes")
+        values = [c.reshape(ctx.b, entry(ctx.b, c.cast(ctx.b, given, DType.F32), i), ()) for i in range(count)]
+        return {a: (values[i], values[i + len(axes)]) for i, a in enumerate(axes)}
+    ctx.require(len(roi) == count, f"a roi of {len(roi)} numbers for {len(axes)} axes")
     return {a: (roi[i], roi[i + len(axes)]) for i, a in enumerate(axes)}
 
 
@@ -122,8 +150,50 @@ def _from_scales(
     return factors
 
 
-def _from_sizes(ctx: NodeContext, x: Value, sizes: tuple[Dim, ...], axes: list[int], policy: str) -> dict[int, Factor]:
+def _from_run_time_scales(
+    ctx: NodeContext, x: Value, scales: Value, axes: list[int] | range, grows: bool = False
+) -> dict[int, Factor]:
+    """New sizes are floor(size * scale); the run stops where that is a question of rounding, or `grows` and one shrinks."""
+    b = ctx.b
+    ctx.require(scales.type.shape == (len(axes),), f"the scales {scales.type} for {len(axes)} axes")
+    scales = c.cast(b, scales, DType.F32)
+    sizes = b.dims([x.type.shape[axis] for axis in axes])
+    single, double = (
+        c.cast(b, c.unary(b, "floor", c.binary(b, "mul", c.cast(b, sizes, t), c.cast(b, scales, t))), DType.I64)
+        for t in (DType.F32, DType.F64)
+    )
+    fine = c.compare(b, "eq", single, double)
+    least = c.compare(b, "ge" if grows else "gt", scales, c.scalar(b, 1 if grows else 0, DType.F32))
+    fine = c.reduce(b, "min", c.binary(b, "and", fine, least), (0,))
+    new = bind_sizes(b, require_at_run_time(b, double, fine))
+    return {
+        axis: (c.reshape(b, entry(b, scales, place), ()), size)
+        for place, (axis, size) in enumerate(zip(axes, new, strict=True))
+    }
+
+
+def _at_one_scale(ctx: NodeContext, x: Value, sizes: Value, axes: list[int], policy: str) -> dict[int, Factor]:
+    """The aspect-ratio policies for sizes that only the run time knows: sizes are rounded, halves up."""
+    b = ctx.b
+    old = b.dims([x.type.shape[axis] for axis in axes])
+    ratios = c.binary(b, "div", c.cast(b, sizes, DType.F64), c.cast(b, old, DType.F64))
+    which = b.emit(ArgReduce("min" if policy == "not_larger" else "max", 0), ratios)
+    top, bottom = (b.emit(Gather(0), v, which) for v in (sizes, old))
+    twice = c.with_scalar(b, "mul", bottom, 2)
+    rounded = c.binary(b, "add", c.with_scalar(b, "mul", c.binary(b, "mul", top, old), 2), bottom)
+    new = bind_sizes(b, c.binary(b, "div", rounded, twice))
+    scale = c.binary(b, "div", *(c.cast(b, c.reshape(b, v, ()), DType.F32) for v in (top, bottom)))
+    return {axis: (scale, size) for axis, size in zip(axes, new, strict=True)}
+
+
+def _from_sizes(ctx: NodeContext, x: Value, axes: list[int], policy: str) -> dict[int, Factor]:
     """Scales are new over old sizes; an aspect-ratio policy takes one scale for all axes."""
+    ctx.require(policy in ("stretch", "not_larger", "not_smaller"), f"no keep_aspect_ratio_policy {policy!r}")
+    if policy != "stretch" and ctx.dims_or_none(3) is None:
+        given = vector(ctx.b, ctx.input(3))
+        ctx.require(given.type.shape == (len(axes),), f"the sizes {given.type} for {len(axes)} axes")
+        return _at_one_scale(ctx, x, given, axes, policy)
+    sizes = sizes_input(ctx, 3, "the sizes")
     ctx.require(len(sizes) == len(axes), f"{len(sizes)} sizes for {len(axes)} axes")
     factors: dict[int, Factor] = {}
     for axis, new in zip(axes, sizes, strict=True):
@@ -137,8 +207,7 @@ def _from_sizes(ctx: NodeContext, x: Value, sizes: tuple[Dim, ...], axes: list[i
         factors[axis] = Fraction(str(times)) if known else None, new
     if policy == "stretch":
         return factors
-    ctx.require(policy in ("not_larger", "not_smaller"), f"no keep_aspect_ratio_policy {policy!r}")
-    known_scales = [s for s, _ in factors.values() if s is not None]
+    known_scales = [s for s, _ in factors.values() if isinstance(s, Fraction)]
     ctx.refuse_unless(len(known_scales) == len(factors), "an aspect-ratio policy on an axis of symbolic size")
     scale = (min if policy == "not_larger" else max)(known_scales)
     kept: dict[int, Factor] = {}
@@ -150,34 +219,54 @@ def _from_sizes(ctx: NodeContext, x: Value, sizes: tuple[Dim, ...], axes: list[i
     return kept
 
 
-def _resized(
-    ctx: NodeContext, x: Value, s: Sampling, factors: dict[int, Factor], crops: dict[int, tuple[float, float]]
-) -> Value:
-    b, dtype = ctx.b, x.type.dtype
-    moving = {a: f for a, f in factors.items() if f != (Fraction(1), x.type.shape[a])}
+def _resized(ctx: NodeContext, x: Value, s: Sampling, factors: dict[int, Factor], crops: dict[int, Crop]) -> Value:
+    b, dtype, rank = ctx.b, x.type.dtype, x.type.rank
+    moving = {a: f for a, f in factors.items() if f != (Fraction(1), x.type.shape[a]) or _floats(crops.get(a)) is None}
     ctx.refuse_unless(
-        all(a in moving or crop == (0.0, 1.0) for a, crop in crops.items()), "a crop that keeps the size of its axis"
+        all(a in moving or crop == WHOLE for a, crop in crops.items()), "a crop that keeps the size of its axis"
     )
     ctx.refuse_unless(dtype.is_float or s.mode == "nearest", f"{s.mode} resizing of {dtype}")
     narrow = s.mode != "nearest" and dtype in (DType.F16, DType.BF16)
     y = c.cast(b, x, DType.F32) if narrow else x
-    outside: list[tuple[int, Table]] = []
+    outside: list[Value] = []
     for axis, (scale, new) in moving.items():
-        size = x.type.shape[axis]
-        if isinstance(size, int) and isinstance(new, int) and scale is not None:
+        size, crop = x.type.shape[axis], _floats(crops.get(axis))
+        fixed = isinstance(scale, Fraction)
+        if isinstance(size, int) and isinstance(new, int) and isinstance(scale, Fraction) and crop is not None:
             ctx.refuse_unless(size > 0, "resizing an empty axis")
-            samples = table(s, size, new, scale, crops.get(axis, (0.0, 1.0)))
+            samples = table(s, size, new, scale, crop)
             y = _sampled(b, y, axis, samples)
-            outside += [(axis, samples)] if samples.outside.any() else []
-        elif scale is not None and scale.denominator == 1 and s.coordinates != "align_corners":
+            outside += [b.literal(_along(samples.outside, axis, rank))] if samples.outside.any() else []
+        elif isinstance(scale, Fraction) and scale.denominator == 1 and _repeats(s):
             y = _repeated(b, y, axis, replace(s, antialias=False), int(scale))
         else:
-            ctx.refuse_unless(not s.antialias, "antialiasing on an axis of symbolic size")
-            y = _computed(ctx, y, axis, s, scale, new)
-    for axis, samples in outside:
-        mask = b.literal(_along(samples.outside, axis, y.type.rank))
+            ctx.refuse_unless(not s.antialias or not fixed, "antialiasing on an axis of symbolic size")
+            y, beyond = resampled(b, y, Axis(axis, size, new, scale, _values(b, crops.get(axis))), s)
+            outside += [] if beyond is None else [along(b, beyond, axis, rank)]
+    for mask in outside:
         y = c.select(b, mask, c.scalar(b, s.fill, y.type.dtype), y)
     return c.cast(b, y, dtype)
+
+
+def _repeats(s: Sampling) -> bool:
+    """Whether an axis of any size made a whole number of times as long is that many interleaved phases."""
+    excludes = s.excludes_outside and s.mode == "cubic"
+    return s.coordinates not in ("align_corners", "tf_crop_and_resize") and not excludes
+
+
+def _floats(crop: Crop | None) -> tuple[float, float] | None:
+    """A crop as numbers, None where only the run time knows it; no crop takes the whole axis."""
+    if crop is None:
+        return WHOLE
+    first, last = crop
+    return None if isinstance(first, Value) or isinstance(last, Value) else (first, last)
+
+
+def _values(b: GraphBuilder, crop: Crop | None) -> tuple[Value, Value] | None:
+    if crop is None:
+        return None
+    first, last = (v if isinstance(v, Value) else c.scalar(b, v, DType.F32) for v in crop)
+    return first, last
 
 
 def _along(vector: Array, axis: int, rank: int) -> Array:
@@ -230,54 +319,3 @@ def _repeated(b: GraphBuilder, x: Value, axis: int, s: Sampling, scale: int) -> 
         lines.append(c.unsqueeze(b, total, (axis + 1,)))
     joined = c.concat(b, lines, axis + 1)
     return c.reshape(b, joined, tuple(d * scale if i == axis else d for i, d in enumerate(x.type.shape)))
-
-
-def _computed(ctx: NodeContext, x: Value, axis: int, s: Sampling, scale: Fraction | None, new: Dim) -> Value:
-    """One axis resized where only the run time knows the sizes: coordinates in float32, as runtimes compute them."""
-    b, size = ctx.b, x.type.shape[axis]
-    ctx.refuse_unless(not s.excludes_outside or s.mode != "cubic", "exclude_outside on an axis of symbolic size")
-    at = _coordinates(ctx, size, s, scale, new)
-    last = size_as(b, size - 1, DType.I64)
-
-    def picked(place: Value) -> Value:
-        return b.emit(Gather(axis), x, clamp(b, c.cast(b, place, DType.I64), 0, last))
-
-    if s.mode == "nearest":
-        match s.nearest:
-            case "floor" | "ceil":
-                return picked(c.unary(b, s.nearest, at))
-            case "round_prefer_floor":
-                return picked(c.unary(b, "ceil", c.with_scalar(b, "sub", at, 0.5)))
-            case _:
-                return picked(c.unary(b, "floor", c.with_scalar(b, "add", at, 0.5)))
-    total: Value | None = None
-    for place, weight in linear_taps(b, at) if s.mode == "linear" else cubic_taps(b, at, s.cubic):
-        part = picked(place)
-        if weight is not None:
-            shape = tuple(new if i == axis else 1 for i in range(x.type.rank))
-            part = c.binary(b, "mul", part, c.reshape(b, c.cast(b, weight, x.type.dtype), shape))
-        total = part if total is None else c.binary(b, "add", total, part)
-    assert total is not None
-    return total
-
-
-def _coordinates(ctx: NodeContext, size: Dim, s: Sampling, scale: Fraction | None, new: Dim) -> Value:
-    """Where in the old axis each element of the new one lies: f32 [new]."""
-    b = ctx.b
-    i = c.cast(b, b.emit(Iota((new,), 0, DType.I64)), DType.F32)
-    old, wide = size_as(b, size, DType.F32), size_as(b, new, DType.F32)
-    factor = c.binary(b, "div", wide, old) if scale is None else c.scalar(b, float(scale), DType.F32)
-    centred = c.with_scalar(b, "sub", c.binary(b, "div", c.with_scalar(b, "add", i, 0.5), factor), 0.5)
-    match s.coordinates:
-        case "half_pixel":
-            return centred
-        case "pytorch_half_pixel":
-            single = c.compare(b, "le", wide, c.scalar(b, 1, DType.F32))
-            return c.select(b, single, c.scalar(b, 0, DType.F32), centred)
-        case "asymmetric":
-            return c.binary(b, "div", i, factor)
-        case "align_corners":
-            ctx.refuse_unless(scale is None or scale.denominator == 1, "align_corners with a fractional scale")
-            steps = c.with_scalar(b, "max", c.with_scalar(b, "sub", wide, 1), 1)
-            return c.binary(b, "div", c.binary(b, "mul", i, c.with_scalar(b, "sub", old, 1)), steps)
-    raise Refused(f"{s.coordinates} on an axis of symbolic size")
