@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,60 +30,140 @@ def run_module(job: dict[str, Any]) -> None:
     """Lower, compile and (where the job says so) run every program of the job."""
     configure_devices(job["target"])
     from max import driver, engine
-    from max.graph import Module
 
-    from fornaxc.lowering.context import KERNELS
-    from fornaxc.lowering.lower import lower_graph
+    from fornaxc.lowering.context import kernel_library
 
     report, kind = Path(job["report"]), job["target"]["device_kind"]
     host = driver.CPU()
     device = host if kind == "cpu" else driver.Accelerator()
-    module, registry = Module(), dict[str, Any]()
-    graphs, seconds = dict[Path, Graph](), dict[Path, float]()
-    for folder in map(Path, job["folders"]):
-        start = perf_counter()
-        report.write_text(json.dumps({"phase": "lower"}))
-        weights = read_arrays(folder / "weights")
-        document = json.loads((folder / "graph.json").read_text())
-        graph = graph_from_json(document, lambda number, _, held=weights: held[number])  # type: ignore[misc]
-        lower = partial(lower_graph, graph, device_kind=kind, name=graph_name(folder), weight_prefix=f"{folder.name}_")
-        try:
-            lower(module=Module())  # a failure must not spoil the shared module
-        except UnsupportedError as error:
-            write_outcome(folder, "refused", "lower", error.message)
-            continue
-        except Exception as error:
-            traceback.print_exc()
-            write_outcome(folder, "error", "lower", f"{type(error).__name__}: {error}")
-            continue
-        lowered = lower(module=module)
-        if job["execute"]:
-            registry.update(zip(lowered.weight_names, (_buffer(w, device) for w in weights), strict=True))
-        graphs[folder], seconds[folder] = graph, perf_counter() - start
-    if not graphs:
+    report.write_text(json.dumps({"phase": "lower"}))
+    programs = _lowerable([Path(f) for f in job["folders"]], job)
+    if not programs:
         return
     start = perf_counter()
     report.write_text(json.dumps({"phase": "compile"}))
-    session = engine.InferenceSession(devices=[host] if kind == "cpu" else [device, host], custom_extensions=[KERNELS])
-    compiled = session.compile(module)
+    devices = [host] if kind == "cpu" else [device, host]
+    session = engine.InferenceSession(devices=devices, custom_extensions=list(kernel_library().library_paths()))
+    compiled, weights = _compiled(programs, session, job)
     if not job["execute"]:
-        share = (perf_counter() - start) / len(graphs)
-        for folder in graphs:
-            write_outcome(folder, "ok", "compile", seconds=seconds[folder] + share)
+        share = (perf_counter() - start) / max(1, len(programs))
+        for program in programs:
+            write_outcome(program.folder, "ok", "compile", seconds=program.seconds + share)
         return
+    if not programs:
+        return
+    registry = {
+        name: _buffer(array, device)
+        for program in programs
+        for name, array in zip(weights[program.folder], program.weights, strict=True)
+    }
     models = session.init_all(compiled, weights_registry=registry)
-    share = (perf_counter() - start) / len(graphs)
-    print(f"{len(graphs)} programs: compiled in {perf_counter() - start:.1f} s", flush=True)
-    for folder, graph in graphs.items():
+    share = (perf_counter() - start) / len(programs)
+    print(f"{len(programs)} programs: compiled in {perf_counter() - start:.1f} s", flush=True)
+    for program in programs:
+        folder = program.folder
         report.write_text(json.dumps({"running": str(folder)}))
         start = perf_counter()
         try:
-            runs = _execute(folder, graph, models[graph_name(folder)], device)
+            runs = _execute(folder, program.graph, models[graph_name(folder)], device)
         except Exception as error:
             write_outcome(folder, "error", "run", f"{type(error).__name__}: {reason_of(error)}")
         else:
-            write_outcome(folder, "ok", "run", "", seconds[folder] + share + perf_counter() - start, runs)
+            write_outcome(folder, "ok", "run", "", program.seconds + share + perf_counter() - start, runs)
     report.write_text("{}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A program that can be lowered; `seconds` is how long that took."""
+
+    folder: Path
+    graph: Graph
+    weights: list[Array]
+    seconds: float
+
+
+def _lowerable(folders: list[Path], job: dict[str, Any]) -> list[_Program]:
+    """The programs of these folders. Those that cannot be lowered get their outcome here: they must not spoil the module."""
+    from max.graph import Module
+
+    found = []
+    for folder in folders:
+        start = perf_counter()
+        weights = read_arrays(folder / "weights")
+        document = json.loads((folder / "graph.json").read_text())
+        graph = graph_from_json(document, lambda number, _, held=weights: held[number])  # type: ignore[misc]
+        program = _Program(folder, graph, weights, 0.0)
+        try:
+            _lower(program, Module(), job)
+        except UnsupportedError as error:
+            write_outcome(folder, "refused", "lower", error.message)
+        except Exception as error:
+            traceback.print_exc()
+            write_outcome(folder, "error", "lower", f"{type(error).__name__}: {error}")
+        else:
+            found.append(replace(program, seconds=perf_counter() - start))
+    return found
+
+
+def _lower(program: _Program, module: Any, job: dict[str, Any]) -> list[str]:
+    """Lower a program into a module; the names that its weights are bound under."""
+    from fornaxc.lowering.lower import lower_graph
+
+    return lower_graph(
+        program.graph,
+        device_kind=job["target"]["device_kind"],
+        name=graph_name(program.folder),
+        module=module,
+        weight_prefix=f"{program.folder.name}_",
+        rules=job["rules"],
+    ).weight_names
+
+
+def _compiled(programs: list[_Program], session: Any, job: dict[str, Any]) -> tuple[Any, dict[Path, list[str]]]:
+    """The compiled module of these programs, with the names of their weights.
+
+    A program that MAX names as the reason for a failure gets its outcome, and leaves the list; what nobody is named for is raised.
+    """
+    from max.graph import Module
+
+    while programs:
+        module = Module()
+        weights = {p.folder: _lower(p, module, job) for p in programs}
+        try:
+            return session.compile(module), weights
+        except Exception as error:
+            guilty = programs[0] if len(programs) == 1 else _guilty(programs, session, job)
+            if guilty is None:
+                raise
+            write_outcome(guilty.folder, "error", "compile", reason_of(error))
+            programs.remove(guilty)
+    return None, {}
+
+
+def _guilty(programs: list[_Program], session: Any, job: dict[str, Any]) -> _Program | None:
+    """The program that MAX's error is about, found by compiling once more with tracebacks: each program's shows a file of its name."""
+    from max.graph import Graph as MaxGraph
+    from max.graph import Module
+
+    module = Module()
+    MaxGraph.debug.source_tracebacks = True
+    try:
+        for program in programs:
+            source = compile("lower(program, module, job)", f"<{graph_name(program.folder)}>", "exec")
+            exec(source, {"lower": _lower, "program": program, "module": module, "job": job})
+        session.compile(module)
+    except Exception as error:
+        named = [p for p in programs if f"<{graph_name(p.folder)}>" in _all_of(error)]
+        return named[0] if len(named) == 1 else None
+    finally:
+        MaxGraph.debug.source_tracebacks = False
+    return None
+
+
+def _all_of(error: BaseException | None) -> str:
+    """What an error and its causes say."""
+    return "" if error is None else f"{error}\n{_all_of(error.__cause__)}"
 
 
 def _execute(folder: Path, graph: Graph, model: Any, device: Any) -> int:

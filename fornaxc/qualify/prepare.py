@@ -1,12 +1,14 @@
-"""The child that imports and optimises cases: `python -m fornaxc.qualify.prepare JOB.json`.
+"""The child that imports, optimises and lowers cases: `python -m fornaxc.qualify.prepare JOB.json`.
 
-The job is {"cases", "programs", "version", "device_kind", "report"}. Each case's folder gets a `prepared.json`: the phase it
+The job is {"cases", "programs", "version", "target", "report"}. Each case's folder gets a `prepared.json`: the phase it
 ended in with verdict and reason, or the folder of its program.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -24,10 +26,14 @@ from fornaxc.lowering.support import unsupported
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.arrays import read_arrays
+from fornaxc.qualify.kernel_sources import kernels_digest
 from fornaxc.qualify.processes import end_with_parent
 from fornaxc.qualify.programs import job_of, write_program
+from fornaxc.worker import configure_devices
 
 T = TypeVar("T")
+
+_WHERE_KERNELS_LIE = re.compile(r"_kernel_library_paths = \[[^\]]*\]")
 
 _TOO_OLD_OR_NEW = ("FX410", "FX411", "FX412")
 """Codes of valid models of versions that fornaxc does not read."""
@@ -65,7 +71,16 @@ def _program(folder: Path, programs: Path, version: str, device_kind: str) -> Pa
     refused = unsupported(program, device_kind)
     if refused:
         raise _Ends("lower", "refused", _reasons(refused))
-    return _in_phase("optimize", lambda: write_program(programs, version, program, runs))
+    code = _in_phase("lower", lambda: _lowered(program, device_kind))
+    return _in_phase("optimize", lambda: write_program(programs, version, program, runs, code))
+
+
+def _lowered(program: Graph, device_kind: str) -> str:
+    """All of lowering that decides what MAX makes of the program: its graph, and the sources of the kernels that it calls."""
+    from fornaxc.lowering.lower import lower_graph
+
+    text = str(lower_graph(program, device_kind=device_kind, name="program").max_graph)
+    return _WHERE_KERNELS_LIE.sub("", text) + kernels_digest(text)
 
 
 def _imported(model: Path) -> Graph:
@@ -109,12 +124,16 @@ def main() -> None:
     end_with_parent()
     job = job_of(sys.argv[1])
     warnings.simplefilter("ignore")
+    configure_devices(job["target"])
     for case in map(Path, job["cases"]):
         Path(job["report"]).write_text(json.dumps({"running": str(case)}))
-        found = prepare(case, Path(job["programs"]), job["version"], job["device_kind"])
+        found = prepare(case, Path(job["programs"]), job["version"], job["target"]["device_kind"])
         part = case / "prepared.part"
         part.write_text(json.dumps(found))
         part.replace(case / "prepared.json")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # MAX may abort in its own clean-up
 
 
 if __name__ == "__main__":

@@ -78,15 +78,20 @@ def run_programs(programs: Sequence[Program], options: Options | None = None) ->
         return {name: read_outcome(folder) for name, folder in folders.items()}
 
 
-def write_program(base: Path, version: str, graph: Graph, runs: Sequence[Sequence[Array]]) -> Path:
-    """The folder of a program below `base`. `version` names whatever else decides its outcome: sources, target."""
+def write_program(base: Path, version: str, graph: Graph, runs: Sequence[Sequence[Array]], code: str = "") -> Path:
+    """The folder of a program below `base`, named by the digest of all that decides its outcome.
+
+    `code` is what the program is lowered to, where that is known: it stands for the graph, so that only a change that reaches
+    MAX is a change. `version` names whatever else decides: the target, MAX's version.
+    """
     document = json.dumps(graph_to_json(graph, origins=True))
     weights = [w.load() for w in weight_constants(graph)]
-    digest = hashlib.sha256((version + document).encode())
+    types = [str(v.type) for v in (*graph.inputs, *graph.outputs)]
+    digest = hashlib.sha256("\0".join([version, code or document, *types]).encode())
     for array in (*weights, *(a for inputs in runs for a in inputs)):
         digest.update(str((array.dtype.name, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
     folder = base / digest.hexdigest()[:32]
-    if not (folder / "graph.json").exists():
+    if not _done(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for index, inputs in enumerate(runs):
             write_arrays(folder / f"inputs{index}", inputs)

@@ -19,7 +19,7 @@ from fornaxc.targets import Target
 Told = Callable[[str, int, int], None]
 """Hears (step, done, of): the step is `prepare`, counted in cases, or `run`, counted in programs that differ."""
 
-_PREPARED_AT_ONCE = 60
+_PREPARED_AT_ONCE = 250
 _FAILURES = {"error": "failed", "crash": "failed", "timeout": "failed", "refused": "refused"}
 
 
@@ -71,12 +71,12 @@ def _write_case(folder: Path, case: Case) -> Path:
 
 
 def _version(plan: Plan) -> str:
-    """All that decides the outcome of a program, beside the program and its inputs."""
+    """All that decides the outcome of a program, beside what it is lowered to and its inputs."""
     parts = {
         "target": plan.target.key_parts(),
         "executes": plan.executes,
         "toolchain": toolchain_versions("numpy"),
-        "sources": sources_digest("ir", "lowering", "kernels", "runtime.py", "worker.py", "qualify/module.py"),
+        "sources": sources_digest("runtime.py", "worker.py", "qualify/module.py", "qualify/arrays.py"),
     }
     return json.dumps(parts, sort_keys=True)
 
@@ -92,7 +92,7 @@ def _prepare(folders: Sequence[Path], plan: Plan, told: Told) -> None:
             "cases": [str(f) for f in part],
             "programs": str(plan.state),
             "version": version,
-            "device_kind": plan.target.device,
+            "target": _worker_target(plan.target),
         }
         return Job("fornaxc.qualify.prepare", document, lambda ended: after(part, ended))
 
@@ -114,15 +114,8 @@ def _prepare(folders: Sequence[Path], plan: Plan, told: Told) -> None:
 
 
 def _run(programs: Sequence[Path], plan: Plan, told: Told) -> None:
-    target = plan.target
-    gpu = target.device == "gpu"
     options = Options(
-        {
-            "device_kind": target.device,
-            "api": target.api,
-            "arch": target.arch if gpu else "",
-            "cpu": target.virtual_cpu,
-        },
+        _worker_target(plan.target),
         plan.executes,
         plan.per_module,
         plan.workers,
@@ -137,6 +130,16 @@ def _run(programs: Sequence[Path], plan: Plan, told: Told) -> None:
 
     told("run", len(finished), len(programs))
     run_folders(programs, options, hear)
+
+
+def _worker_target(target: Target) -> dict[str, str]:
+    """A target as `fornaxc.worker` takes it."""
+    return {
+        "device_kind": target.device,
+        "api": target.api,
+        "arch": target.arch if target.device == "gpu" else "",
+        "cpu": target.virtual_cpu,
+    }
 
 
 def _result(case: Case, prepared: dict[str, str], plan: Plan) -> Result:
