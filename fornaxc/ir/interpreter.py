@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -34,11 +34,36 @@ def run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     return _body(graph, inputs, {}, sizes)
 
 
+def trace(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Node, Sequence[Array], dict[str, Dim]]]:
+    """Each node of the top level with its results and the sizes known so far, holding no value longer than it is used.
+
+    Raises what `run` raises.
+    """
+    sizes = bind_dims(graph.input_names, [v.type for v in graph.inputs], [a.shape for a in inputs])
+    check_constraints(graph.constraints, sizes)
+    last: dict[Value, Node] = {}
+    for node in graph.nodes:
+        last.update((v, node) for v in (*node.inputs, *(v for r in node.regions for v in r.captures())))
+    values: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        used = dict.fromkeys((*node.inputs, *(v for r in node.regions for v in r.captures())))
+        values.update((v, graph.constants[v].load()) for v in used if v in graph.constants)
+        results = apply(node, [values[v] for v in node.inputs], values, sizes)
+        for value, array in zip(node.outputs, results, strict=True):
+            _learn(value.type, array, sizes, node)
+            if value in last:
+                values[value] = array
+        yield node, results, sizes
+        for value in used:
+            if last[value] is node:
+                del values[value]
+
+
 def _body(graph: Graph, inputs: Sequence[Array], outer: Mapping[Value, Array], sizes: dict[str, Dim]) -> list[Array]:
     values: dict[Value, Array] = {**outer, **dict(zip(graph.inputs, inputs, strict=True))}
     values.update((v, c.load()) for v, c in graph.constants.items())
     for node in graph.nodes:
-        results = _node(node, [values[v] for v in node.inputs], values, sizes)
+        results = apply(node, [values[v] for v in node.inputs], values, sizes)
         for value, array in zip(node.outputs, results, strict=True):
             _learn(value.type, array, sizes, node)
             values[value] = array
@@ -57,7 +82,8 @@ def _learn(type: TensorType, array: Array, sizes: dict[str, Dim], node: Node) ->
         raise IrError(f"{node.op} from {node.origin} gave {array.dtype} where {type} belongs")
 
 
-def _node(node: Node, arrays: list[Array], values: Mapping[Value, Array], sizes: dict[str, Dim]) -> Sequence[Array]:
+def apply(node: Node, arrays: list[Array], values: Mapping[Value, Array], sizes: dict[str, Dim]) -> Sequence[Array]:
+    """The results of one node on these operands; `values` holds what its regions capture, `sizes` the symbols so far."""
     op = node.op
     if isinstance(op, If):
         return _body(node.regions[0 if arrays[0] else 1], [], values, sizes)

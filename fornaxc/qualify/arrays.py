@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,8 +21,11 @@ def write_arrays(path: Path, arrays: Sequence[Array]) -> None:
 
 
 def read_arrays(path: Path) -> list[Array]:
-    """The inverse of `write_arrays`."""
-    data, at, arrays = path.with_suffix(".bin").read_bytes(), 0, []
+    """The inverse of `write_arrays`; the bytes stay in the file until they are used."""
+    with path.with_suffix(".bin").open("rb") as file:
+        empty = file.seek(0, 2) == 0  # such a file cannot be mapped
+        data = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    at, arrays = 0, []
     for name, shape in json.loads(path.with_suffix(".json").read_text()):
         dtype = DType(name).numpy
         count = int(np.prod(shape, dtype=np.int64))
