@@ -13,6 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 from fornaxc.ir.graph import Array
+from fornaxc.qualify.selfchecking import SelfChecking, selfchecking_facts
 from fornaxc.qualify.steering import steering_inputs
 
 Tensors = Sequence[Any]
@@ -30,6 +31,9 @@ class Case:
     model: onnx.ModelProto
     data: Sequence[tuple[Tensors, Tensors]]
     path: Path | None = None
+
+
+AnyCase = Case | SelfChecking
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,10 @@ class Facts:
         }
 
 
-def facts_of(case: Case) -> Facts:
+def facts_of(case: AnyCase) -> Facts:
     """The operator with the version of its schema, the opset, and what the inputs and outputs are."""
+    if isinstance(case, SelfChecking):
+        return selfchecking_facts(case)
     opsets = {o.domain or "ai.onnx": o.version for o in case.model.opset_import}
     nodes = list(walk(case.model.graph))
     named = tuple(dict.fromkeys(_name(n) for n in nodes))
@@ -106,11 +112,13 @@ def _element_type(info: onnx.ValueInfoProto) -> str:
     return str(onnx.TensorProto.DataType.Name(info.type.tensor_type.elem_type)).lower()
 
 
-def frozen(case: Case) -> Case:
+def frozen(case: AnyCase) -> AnyCase:
     """The case with the inputs that only carry shapes, axes, starts, repeats... turned into initializers, as real models have them.
 
-    The case itself where there are none, where the values cannot be initializers, or where data sets disagree on them.
+    The case itself where there are none, where it is no ONNX model, where the values cannot be initializers, or where data sets disagree on them.
     """
+    if isinstance(case, SelfChecking):
+        return case
     graph = case.model.graph
     names = [i.name for i in graph.input]
     steering = [n for n in steering_inputs(graph) if n in names and _constant(case, names.index(n))]

@@ -29,6 +29,7 @@ from fornaxc.qualify.arrays import read_arrays
 from fornaxc.qualify.kernel_sources import kernels_digest
 from fornaxc.qualify.processes import end_with_parent
 from fornaxc.qualify.programs import job_of, write_program
+from fornaxc.qualify.selfchecking import read_selfchecking
 from fornaxc.worker import configure_devices
 
 T = TypeVar("T")
@@ -61,10 +62,17 @@ def prepare(folder: Path, programs: Path, version: str, device_kind: str) -> dic
 
 def _program(folder: Path, programs: Path, version: str, device_kind: str) -> Path:
     case = json.loads((folder / "case.json").read_text())
-    graph = _in_phase("import", lambda: _imported(Path(case["model"])))
-    if case["runs"] is None:
-        raise _Ends("import", "refused", "values that are not tensors of numbers cross the graph's inputs or outputs")
-    runs = [read_arrays(folder / f"inputs{i}") for i in range(case["runs"])]
+    if "module" in case:
+        graph, inputs = _in_phase("import", lambda: read_selfchecking(folder, case["name"]))
+        check(graph)
+        runs = [inputs]
+    else:
+        graph = _in_phase("import", lambda: _imported(Path(case["model"])))
+        if case["runs"] is None:
+            raise _Ends(
+                "import", "refused", "values that are not tensors of numbers cross the graph's inputs or outputs"
+            )
+        runs = [read_arrays(folder / f"inputs{i}") for i in range(case["runs"])]
     for inputs in runs:
         _check_inputs(graph, inputs)
     program: Graph = _in_phase("optimize", lambda: prepack(optimize(graph, device_kind)))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fornaxc.manifest import sources_digest, toolchain_versions
 from fornaxc.qualify.arrays import write_arrays
-from fornaxc.qualify.cases import Case, Result, facts_of, tensors_of
+from fornaxc.qualify.cases import AnyCase, Case, Result, facts_of, tensors_of
 from fornaxc.qualify.compare import Tolerance, compare
 from fornaxc.qualify.processes import Ended, Job, run_jobs
 from fornaxc.qualify.programs import Options, read_outcome, run_folders
+from fornaxc.qualify.selfchecking import SelfChecking, judge_selfchecking, write_selfchecking
 from fornaxc.targets import Target
 
 Told = Callable[[str, int, int], None]
@@ -41,7 +42,7 @@ class Plan:
         return self.target.device == "cpu" and self.target.cannot_run() is None
 
 
-def run_cases(cases: Sequence[Case], plan: Plan, told: Told = lambda step, done, of: None) -> list[Result]:
+def run_cases(cases: Sequence[AnyCase], plan: Plan, told: Told = lambda step, done, of: None) -> list[Result]:
     """What became of every case, in order. Ids must be unique."""
     if len({c.id for c in cases}) != len(cases):
         raise ValueError("two cases have one id")
@@ -49,14 +50,17 @@ def run_cases(cases: Sequence[Case], plan: Plan, told: Told = lambda step, done,
         folders = [_write_case(Path(scratch) / str(number), case) for number, case in enumerate(cases)]
         _prepare(folders, plan, told)
         prepared = [json.loads((f / "prepared.json").read_text()) for f in folders]
-    programs = list(dict.fromkeys(Path(p["program"]) for p in prepared if p["program"]))
-    _run(programs, plan, told)
-    return [_result(case, found, plan) for case, found in zip(cases, prepared, strict=True)]
+        programs = list(dict.fromkeys(Path(p["program"]) for p in prepared if p["program"]))
+        _run(programs, plan, told)
+        return [_result(c, p, plan, f) for c, p, f in zip(cases, prepared, folders, strict=True)]
 
 
-def _write_case(folder: Path, case: Case) -> Path:
+def _write_case(folder: Path, case: AnyCase) -> Path:
     """The case as files for the child that prepares it; without its expected outputs, which stay with the judge."""
     folder.mkdir()
+    if isinstance(case, SelfChecking):
+        write_selfchecking(folder, case)
+        return folder
     model = case.path
     if model is None or not case.data or case.model.graph.initializer:  # a model in memory may not be its file any more
         model = folder / "model.onnx"
@@ -142,7 +146,7 @@ def _worker_target(target: Target) -> dict[str, str]:
     }
 
 
-def _result(case: Case, prepared: dict[str, str], plan: Plan) -> Result:
+def _result(case: AnyCase, prepared: dict[str, str], plan: Plan, folder: Path) -> Result:
     facts, seconds = facts_of(case), float(prepared["seconds"])
     if not prepared["program"]:
         return Result(case.id, facts, prepared["phase"], prepared["verdict"], prepared["reason"], seconds=seconds)
@@ -153,13 +157,15 @@ def _result(case: Case, prepared: dict[str, str], plan: Plan) -> Result:
         return Result(case.id, facts, outcome.phase, verdict, outcome.error, seconds=seconds)
     if not plan.executes:
         return Result(case.id, facts, "compile", "compiled", seconds=seconds)
-    return _judge(case, outcome.outputs, Result(case.id, facts, "pass", "pass", seconds=seconds), plan.tolerance)
+    passed = Result(case.id, facts, "pass", "pass", seconds=seconds)
+    if isinstance(case, SelfChecking):
+        difference = judge_selfchecking(folder, outcome.outputs[0])
+        return _judged(passed, difference.reason, difference.max_abs)
+    return _judge(case, outcome.outputs, passed, plan.tolerance)
 
 
 def _judge(case: Case, outputs: Sequence[Sequence[object]], passed: Result, tolerance: Tolerance) -> Result:
     """Compare every run with the shipped outputs; a case that ships none, or has nothing to compare, does not pass."""
-    from dataclasses import replace
-
     errors: list[float] = []
     reason = "" if case.data else "the case ships no data to compare with"
     for found, (_, shipped) in zip(outputs, case.data, strict=True):
@@ -170,5 +176,10 @@ def _judge(case: Case, outputs: Sequence[Sequence[object]], passed: Result, tole
         difference = compare(found, expected, tolerance)  # type: ignore[arg-type]
         errors += [difference.max_abs] if difference.max_abs is not None else []
         reason = reason or difference.reason
-    judged = replace(passed, max_abs=max(errors, default=None), tolerance=tolerance.to_json())
+    judged = _judged(passed, reason, max(errors, default=None))
+    return replace(judged, tolerance=tolerance.to_json())
+
+
+def _judged(passed: Result, reason: str, max_abs: float | None) -> Result:
+    judged = replace(passed, max_abs=max_abs)
     return replace(judged, phase="mismatch", verdict="mismatch", reason=reason) if reason else judged

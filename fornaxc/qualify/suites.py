@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 
 from fornaxc.errors import UsageError
-from fornaxc.qualify.cases import Case, as_tensor, facts_of
+from fornaxc.qualify.cases import AnyCase, Case, as_tensor, facts_of
+from fornaxc.qualify.selfchecking import selfchecking_cases
 
 SUITES = {
     "onnx:node": "the cases that the installed onnx package generates, one operator each",
@@ -24,12 +25,14 @@ SUITES = {
 }
 
 
-def load_suite(name: str, filters: Sequence[str] = (), limit: int | None = None) -> list[Case]:
+def load_suite(name: str, filters: Sequence[str] = (), limit: int | None = None) -> list[AnyCase]:
     """The cases of a suite whose id or operator matches one of the glob patterns `filters`; at most `limit`.
 
-    A suite is a name of `SUITES`, or a folder of cases: folders with a model.onnx and test_data_set_*/{input,output}_*.pb.
+    A suite is a name of `SUITES`, or a folder of cases: folders with a model.onnx and test_data_set_*/{input,output}_*.pb, and
+    .mlir files whose modules check themselves.
     UsageError where there is no such suite, or nothing in it matches.
     """
+    found: Iterator[AnyCase]
     if name == "onnx:node":
         found = _node_cases()
     elif name in SUITES:
@@ -39,10 +42,10 @@ def load_suite(name: str, filters: Sequence[str] = (), limit: int | None = None)
             f"no suite is named {name!r}, and there is no such folder",
             code="FX240",
             details=[{"suite": suite, "what": what} for suite, what in SUITES.items()],
-            hint="a folder of cases has folders with a model.onnx and test_data_set_0/input_0.pb, output_0.pb",
+            hint="a folder of cases has folders with a model.onnx and test_data_set_0/input_0.pb, output_0.pb, or .mlir files that check themselves",
         )
     else:
-        found = _folder_cases(Path(name))
+        found = chain(_folder_cases(Path(name)), selfchecking_cases(Path(name)))
     cases = list(islice((c for c in found if not filters or _matches(c, filters)), limit))
     if not cases:
         raise UsageError(
@@ -53,7 +56,7 @@ def load_suite(name: str, filters: Sequence[str] = (), limit: int | None = None)
     return cases
 
 
-def _matches(case: Case, filters: Sequence[str]) -> bool:
+def _matches(case: AnyCase, filters: Sequence[str]) -> bool:
     operators = facts_of(case).operators
     return any(fnmatchcase(case.id, f) or any(fnmatchcase(o, f) for o in operators) for f in filters)
 
