@@ -144,18 +144,20 @@ def with_axes(b: GraphBuilder, x: Value, axes: Value) -> Value:
     return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in range(rank))), x, sizes)
 
 
-def around_axis(b: GraphBuilder, x: Value, axis: Value) -> Value:
-    """`x` as [what is before an axis, the axis, what is after]; `axis` is i64[1]."""
+def around_axis(b: GraphBuilder, x: Value, axis: Value, last: int = 0) -> Value:
+    """`x` as [what is before an axis, the axis, what is after], and its `last` axes; `axis` is i64[1]."""
     rank = x.type.rank
     axis = normalized(b, axis, rank)
-    dims = b.dims(x.type.shape)
-    places = b.emit(Iota((rank,), 0, DType.I64))
+    kept = x.type.shape[rank - last :]
+    dims = b.dims(x.type.shape[: rank - last])
+    places = b.emit(Iota((rank - last,), 0, DType.I64))
     one = c.scalar(b, 1, DType.I64)
     parts = [
         c.reduce(b, "prod", c.select(b, c.compare(b, relation, places, axis), dims, one), (0,))
         for relation in ("lt", "eq", "gt")
     ]
-    return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in parts)), x, c.concat(b, parts, 0))
+    sizes = c.concat(b, [*parts, b.dims(kept)] if last else parts, 0)
+    return b.emit(DynamicReshape((*(b.fresh_dim() for _ in parts), *kept)), x, sizes)
 
 
 def require_at_run_time(b: GraphBuilder, x: Value, condition: Value) -> Value:

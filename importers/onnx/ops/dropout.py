@@ -26,10 +26,11 @@ def dropout_attribute(ctx: NodeContext) -> tuple[Value, Value]:
 def dropout(ctx: NodeContext) -> tuple[Value, Value]:
     """In training mode only with ratio 0."""
     ctx.ignore("seed")
+    ratio = None if ctx.optional(1) is None else ctx.content(ctx.input(1))
+    if ratio is not None and ratio.item() == 0:
+        return _kept(ctx)
     if ctx.optional(2) is not None and bool(ctx.constant(2, "training_mode").item()):
-        ratio = 0.5 if ctx.optional(1) is None else float(ctx.constant(1, "the ratio").item())
-        if ratio != 0:
-            raise Refused("Dropout in training mode")
+        raise Refused("Dropout in training mode")
     return _kept(ctx)
 
 

@@ -20,6 +20,7 @@ from fornaxc.importers.onnx.sampling import (
     size_as,
     weighted_sum,
 )
+from fornaxc.importers.onnx.steering import bind_sizes, entries, require_at_run_time, vector
 from fornaxc.importers.onnx.windows import read_windows, split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -127,8 +128,11 @@ def _within(b: GraphBuilder, place: Value, size: Value) -> Value:
 def affine_grid(ctx: NodeContext) -> Value:
     """theta [N, D, D + 1] applied to the normalised position of every element of a [N, C, ...] tensor, x first."""
     b, theta = ctx.b, ctx.input(0)
-    sizes = [int(v) for v in ctx.constant(1, "the size")][2:]
     corners_align = bool(ctx.int("align_corners", 0))
+    known = ctx.content(ctx.input(1))
+    if known is None or known.dtype == object:
+        return _affine_grid_at_run_time(ctx, corners_align)
+    sizes = [int(v) for v in known][2:]
     ctx.refuse_unless(not corners_align or min(sizes) > 1, "align_corners on an axis of one element")
     lines = [np.linspace(-1, 1, n) if corners_align else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
     grids = np.meshgrid(*lines, indexing="ij")
@@ -137,6 +141,25 @@ def affine_grid(ctx: NodeContext) -> Value:
     theta = c.rebind(b, theta, (theta.type.shape[0], len(sizes), len(sizes) + 1))
     moved = b.emit(MatMul(), theta, b.literal(points.astype(dtype.numpy)))
     return c.reshape(b, c.transpose(b, moved, (0, 2, 1)), (theta.type.shape[0], *sizes, len(sizes)))
+
+
+def _affine_grid_at_run_time(ctx: NodeContext, corners_align: bool) -> Value:
+    b, theta = ctx.b, ctx.input(0)
+    given = vector(b, ctx.input(1))
+    rank = entries(ctx, given, "the size") - 2
+    given = c.slice_axis(b, given, 0, 2, rank)
+    least = c.compare(b, "gt", given, c.scalar(b, 1 if corners_align else 0, DType.I64))
+    sizes = bind_sizes(b, require_at_run_time(b, given, c.reduce(b, "min", least, (0,))))
+    points = []
+    for axis, n in reversed(list(enumerate(sizes))):
+        i = c.with_scalar(b, "mul", c.cast(b, b.emit(Iota(sizes, axis, DType.I64)), DType.F64), 2)
+        i = i if corners_align else c.with_scalar(b, "add", i, 1)
+        line = c.with_scalar(b, "sub", c.binary(b, "div", i, size_as(b, n - 1 if corners_align else n, DType.F64)), 1)
+        points.append(c.cast(b, c.reshape(b, line, (1, product(sizes))), theta.type.dtype))
+    points.append(c.full_like(b, 1, points[0]))
+    theta = c.rebind(b, theta, (theta.type.shape[0], rank, rank + 1))
+    moved = b.emit(MatMul(), theta, c.concat(b, points, 0))
+    return c.reshape(b, c.transpose(b, moved, (0, 2, 1)), (theta.type.shape[0], *sizes, rank))
 
 
 def _roi_align(*, shifts: bool) -> Callable[[NodeContext], Value]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import product as cartesian
 from math import prod
 
+from fornaxc.importers.onnx.computed_blocks import scattered_blocks
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.steering import sizes_input
 from fornaxc.importers.onnx.windows import pad_spatial, split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim, dim_max, dim_min
@@ -20,7 +22,7 @@ MOST_TAPS = 512  # blocks with more elements are not unrolled
 def center_crop_pad(ctx: NodeContext) -> Value:
     """Each axis cut or filled with zeros to the wanted size; of an odd difference the larger half is at the end."""
     b, x = ctx.b, ctx.input(0)
-    sizes = ctx.dims(1, "the shape")
+    sizes = sizes_input(ctx, 1, "the shape")
     axes = [ctx.axis(a, x.type.rank) for a in ctx.ints("axes", tuple(range(x.type.rank)))]
     ctx.require(len(axes) == len(sizes), f"{len(sizes)} sizes for {len(axes)} axes")
     low: list[Dim] = [0] * x.type.rank
@@ -40,13 +42,14 @@ def center_crop_pad(ctx: NodeContext) -> Value:
 def col2im(ctx: NodeContext) -> Value:
     """The sum of all blocks at their places in the image: for each element of a block, its spread-out column."""
     b, x = ctx.b, ctx.input(0)
-    image, block = (
-        tuple(int(v) for v in ctx.constant(i, what)) for i, what in ((1, "image_shape"), (2, "block_shape"))
-    )
-    rank = len(image)
+    shape, window = sizes_input(ctx, 1, "image_shape"), sizes_input(ctx, 2, "block_shape")
+    rank = len(shape)
     strides, dilations = ctx.ints("strides", (1,) * rank), ctx.ints("dilations", (1,) * rank)
     pads = ctx.ints("pads", (0,) * (2 * rank))
-    ctx.require(len(block) == len(strides) == len(dilations) == rank == len(pads) // 2, "lists of unequal lengths")
+    ctx.require(len(window) == len(strides) == len(dilations) == rank == len(pads) // 2, "lists of unequal lengths")
+    image, block = ([n for n in sizes if isinstance(n, int)] for sizes in (shape, window))
+    if len(image) < rank or len(block) < rank:
+        return scattered_blocks(b, x, shape, window, strides, dilations, pads)
     ctx.refuse_unless(prod(block) <= MOST_TAPS, f"a block of {list(block)}")
     padded = [n + p + q for n, p, q in zip(image, pads[:rank], pads[rank:], strict=True)]
     spans = [d * (k - 1) + 1 for k, d in zip(block, dilations, strict=True)]

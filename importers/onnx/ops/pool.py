@@ -10,6 +10,7 @@ import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.steering import bind_sizes, vector
 from fornaxc.importers.onnx.windows import Windows, ceil_high, lowest, pad_spatial, read_windows, static_pads
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -216,11 +217,14 @@ def max_unpool(ctx: NodeContext) -> Value:
         x.type.shape[2:], windows.window, windows.strides, windows.low, windows.high, strict=True
     ):
         sizes.append((n - 1) * s + k - low - high)
-    wanted = ctx.dims(2, "output_shape") if ctx.optional(2) is not None else tuple(sizes)
+    wanted = tuple(sizes) if ctx.optional(2) is None else ctx.dims_or_none(2)
     flat = c.full(b, 0, TensorType(x.type.dtype, (product(sizes),)))
     index = c.reshape(b, c.rebind(b, places, x.type.shape), (x.type.elements,))
     spread = b.emit(ScatterElements(0), flat, index, c.reshape(b, x, (x.type.elements,)))
     y = c.reshape(b, spread, sizes)
+    if wanted is None:
+        more = c.binary(b, "sub", vector(b, ctx.input(2)), b.dims(sizes))
+        return b.emit(Pad((0,) * len(sizes), bind_sizes(b, more)), y, c.scalar(b, 0, x.type.dtype))
     grow = [want - have for want, have in zip(wanted, sizes, strict=True)]
     if not any(g != 0 for g in grow):
         return y

@@ -6,14 +6,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.steering import around_axis, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim, is_nonnegative
+from fornaxc.ir.dims import Dim, is_nonnegative, product
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Cumulative, DynamicReshape, Gather, NonZero, ScatterElements, StridedSlice, TopK
+from fornaxc.ir.ops import (
+    ArgReduce,
+    Compare,
+    Cumulative,
+    DynamicReshape,
+    Gather,
+    GatherElements,
+    NonZero,
+    ScatterElements,
+    StridedSlice,
+    TopK,
+)
 from fornaxc.ir.types import DType
 
 
@@ -114,10 +125,11 @@ onnx_op("CumProd", 26)(_cumulative("prod"))
 def unique(ctx: NodeContext) -> tuple[Value, Value, Value, Value]:
     """The distinct elements, where each is first, which one each element is, and how often each is."""
     b, x = ctx.b, ctx.input(0)
-    if ctx.has("axis"):
-        ctx.refuse_unless(x.type.rank == 1, "Unique along an axis of a tensor of rank 2 and more")
-        ctx.axis(ctx.int("axis"), 1)
     in_order = bool(ctx.int("sorted", 1))
+    if ctx.has("axis"):
+        axis = ctx.axis(ctx.int("axis"), x.type.rank)
+        if x.type.rank > 1:
+            return _unique_slices(ctx, axis, in_order)
     ctx.refuse_unless(x.type.dtype is not DType.BOOL, "Unique of bool")
     n = x.type.elements
     ctx.refuse_unless(n != 0, "Unique of nothing")
@@ -140,3 +152,43 @@ def unique(ctx: NodeContext) -> tuple[Value, Value, Value, Value]:
         group = b.emit(Gather(0), rank, group)
     inverse = b.emit(ScatterElements(0), c.full(b, 0, order.type), order, group)
     return values, first, inverse, counts
+
+
+MOST_COMPARISONS = 1 << 24  # elements of the table in which all slices are compared with all others
+
+
+def _unique_slices(ctx: NodeContext, axis: int, in_order: bool) -> tuple[Value, Value, Value, Value]:
+    """The distinct slices along an axis, in lexicographic order: each is compared with each."""
+    b, x = ctx.b, ctx.input(0)
+    n = x.type.shape[axis]
+    width = product([d for i, d in enumerate(x.type.shape) if i != axis])
+    if not isinstance(n, int) or not isinstance(width, int) or not 0 < n * n * width <= MOST_COMPARISONS:
+        raise Refused(f"Unique along axis {axis} of {x.type}")
+    lines = c.reshape(b, c.move_axis(b, x, axis, 0), (n, width))
+    left, right = (c.expand(b, c.unsqueeze(b, lines, (place,)), (n, n, width)) for place in (1, 0))
+    differs = c.cast(b, b.emit(Compare("ne"), left, right), DType.I64)
+    where = b.emit(ArgReduce("max", 2), differs)
+    same = c.compare(b, "eq", b.emit(GatherElements(2), differs, where), c.scalar(b, 0, DType.I64))
+    same = c.reshape(b, same, (n, n))
+    less = c.compare(b, "lt", *(b.emit(GatherElements(2), side, where) for side in (left, right)))
+    less = c.reshape(b, less, (n, n))  # of a row and a column: false where they are the same
+    earlier = b.literal(np.tril(np.ones((n, n), bool), -1))
+    repeats = c.reduce(b, "max", c.binary(b, "and", same, earlier), (1,))
+    is_first = c.unary(b, "not", c.reshape(b, repeats, (n,)))
+    before = c.transpose(b, less, (1, 0)) if in_order else earlier
+    rank = _count(b, c.binary(b, "and", before, is_first))
+    if not in_order:
+        leader = c.reshape(b, b.emit(ArgReduce("max", 1), c.cast(b, same, DType.I64)), (n,))
+        rank = b.emit(Gather(0), rank, leader)
+    first = _places(b, is_first)
+    (count,) = first.type.shape
+    _, order = b.emit_all(TopK(count, 0, False), b.emit(Gather(0), rank, first))
+    first = b.emit(Gather(0), first, order)
+    counts = b.emit(Gather(0), _count(b, same), first)
+    return b.emit(Gather(axis), x, first), first, rank, counts
+
+
+def _count(b: GraphBuilder, flags: Value) -> Value:
+    """How many are true in each row."""
+    (n, _) = flags.type.shape
+    return c.reshape(b, c.reduce(b, "sum", c.cast(b, flags, DType.I64), (1,)), (n,))

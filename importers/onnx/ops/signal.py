@@ -6,13 +6,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.computed_spectra import cosine_window, forward, inverse, mel_weights, real_inverse
+from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
+from fornaxc.importers.onnx.sampling import size_as
+from fornaxc.importers.onnx.steering import (
+    around_axis,
+    axis_mask,
+    bind_sizes,
+    require_at_run_time,
+    sizes_input,
+    vector,
+)
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import FOLD_ELEMENTS, GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, dim_min
 from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.ops import Gather, Iota, MatMul
+from fornaxc.ir.ops import DynamicReshape, Gather, Iota, MatMul
 from fornaxc.ir.types import DType, TensorType
 
 Cosines = tuple[float, ...]  # the amplitudes of cos(0), cos(2 pi n / N), cos(4 pi n / N), ...
@@ -21,16 +31,32 @@ FLOAT32 = 1
 
 def _window(cosines: Cosines) -> Callable[[NodeContext], Value]:
     def handler(ctx: NodeContext) -> Value:
-        size = int(ctx.constant(0, "the size of the window"))
         dtype = ctx.dtype("output_datatype", FLOAT32)
-        period = size if ctx.int("periodic", 1) else size - 1
+        shorter = 0 if ctx.int("periodic", 1) else 1
         ctx.refuse_unless(dtype.is_float, f"a window of {dtype}")
+        known = ctx.content(ctx.input(0))
+        if known is None or known.dtype == object:
+            return c.cast(ctx.b, _computed_window(ctx, cosines, shorter), dtype)
+        size = int(known)
+        period = size - shorter
         ctx.refuse_unless(period > 0, f"a window of {size} elements over a period of {period}")
         angle = 2 * np.pi * np.arange(size) / period
         total = sum(amplitude * np.cos(k * angle) for k, amplitude in enumerate(cosines))
         return ctx.b.literal(np.asarray(total).astype(dtype.numpy))
 
     return handler
+
+
+def _computed_window(ctx: NodeContext, cosines: Cosines, shorter: int) -> Value:
+    b = ctx.b
+    length = vector(b, ctx.input(0))
+    (size,) = bind_sizes(b, _positive(b, length, shorter))
+    return cosine_window(b, cosines, size, size_as(b, size - shorter, DType.F64))
+
+
+def _positive(b: GraphBuilder, sizes: Value, above: int = 0) -> Value:
+    """i64[1], which must be greater than `above` at run time."""
+    return require_at_run_time(b, sizes, c.compare(b, "gt", sizes, c.scalar(b, above, DType.I64)))
 
 
 onnx_op("HannWindow", 17)(_window((0.5, -0.5)))
@@ -42,8 +68,13 @@ onnx_op("BlackmanWindow", 17)(_window((0.42, -0.5, 0.08)))
 def mel_weight_matrix(ctx: NodeContext) -> Value:
     """Triangles over the bins of a spectrum, equally wide on the mel scale: [dft_length / 2 + 1, bins]."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
-    bins, length, rate, lower, upper = (ctx.constant(i, name).item() for i, name in enumerate(names))
     dtype = ctx.dtype("output_datatype", FLOAT32)
+    given = [ctx.content(ctx.input(i)) for i in range(len(names))]
+    if any(a is None or a.dtype == object for a in given):
+        sizes = [bind_sizes(ctx.b, vector(ctx.b, ctx.input(i)))[0] for i in range(2)]
+        rest = [c.cast(ctx.b, c.reshape(ctx.b, ctx.input(i), ()), DType.F64) for i in range(2, 5)]
+        return c.cast(ctx.b, mel_weights(ctx.b, sizes[0], sizes[1], rest[0], rest[1], rest[2]), dtype)
+    bins, length, rate, lower, upper = (ctx.constant(i, name).item() for i, name in enumerate(names))
     low, high = (2595 * np.log10(1 + f / 700) for f in (lower, upper))
     mel = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     edges = ((length + 1) * (700 * (10 ** (mel / 2595) - 1)) // rate).astype(np.int64)
@@ -97,74 +128,95 @@ def _constant(b: GraphBuilder, array: Array, dtype: DType) -> Value:
     return b.weight(TensorType(dtype, array.shape), lambda: array, "a table of sines and cosines")
 
 
-def _transformed(b: GraphBuilder, x: Value, axis: int, kernel: Array) -> Value:
+def _transformed(b: GraphBuilder, x: Value, axis: int, kernel: Array | Value) -> Value:
     """x [..., n, ..., parts] times kernel [taken, parts, bins, results] over `axis` (cut to `taken`) and the parts."""
-    taken, parts, bins, results = kernel.shape
+    taken, parts, bins, results = kernel.type.shape if isinstance(kernel, Value) else kernel.shape
     dtype = DType.F64 if x.type.dtype is DType.F64 else DType.F32
     x_wide = c.cast(b, c.slice_axis(b, x, axis, 0, taken), dtype)
     moved = c.move_axis(b, x_wide, axis, x.type.rank - 2)
     lead = moved.type.shape[:-2]
     flat = c.reshape(b, moved, (*(lead or (1,)), taken * parts))
     flat = flat if flat.type.rank > 1 else c.unsqueeze(b, flat, (0,))
-    table = _constant(b, kernel.reshape(taken * parts, bins * results), dtype)
+    if isinstance(kernel, Value):
+        table = c.cast(b, c.reshape(b, kernel, (taken * parts, bins * results)), dtype)
+    else:
+        table = _constant(b, kernel.reshape(kernel.shape[0] * kernel.shape[1], -1), dtype)
     product = c.reshape(b, b.emit(MatMul(), flat, table), (*lead, bins, results))
     return c.cast(b, c.move_axis(b, product, x.type.rank - 2, axis), x.type.dtype)
 
 
-def _dft(ctx: NodeContext, axis: int) -> Value:
-    x = ctx.input(0)
+def _dft(ctx: NodeContext, x: Value, axis: int) -> Value:
+    b = ctx.b
     axis = ctx.axis(axis, x.type.rank)
     ctx.require(axis < x.type.rank - 1, "the last axis holds the real and imaginary parts")
-    inverse, onesided = bool(ctx.int("inverse", 0)), bool(ctx.int("onesided", 0))
+    is_inverse, onesided = bool(ctx.int("inverse", 0)), bool(ctx.int("onesided", 0))
     size, parts = x.type.shape[axis], x.type.shape[-1]
-    if not isinstance(size, int) or not isinstance(parts, int):
-        ctx.refuse_unless(False, f"a Fourier transform of the symbolic shape {x.type}")
-        return x
+    if not isinstance(parts, int):
+        raise Refused(f"a Fourier transform of the symbolic shape {x.type}")
     ctx.require(parts in (1, 2), f"a signal of {parts} parts")
-    length = 2 * (size - 1) if inverse and onesided else size
+    ctx.refuse_unless(is_inverse or not onesided or parts == 1, "one side of the spectrum of a complex signal")
+    ctx.refuse_unless(not (is_inverse and onesided) or parts == 2, "the inverse of a real half spectrum")
+    length = 2 * (size - 1) if is_inverse and onesided else size
     if ctx.optional(1) is not None:
-        length = int(ctx.constant(1, "dft_length"))
-    ctx.refuse_unless(length > 0, f"a Fourier transform of {length} elements")
-    if not inverse:
-        ctx.refuse_unless(not onesided or parts == 1, "one side of the spectrum of a complex signal")
-        return _transformed(ctx.b, x, axis, _forward(min(size, length), parts, length, onesided))
-    if not onesided:
-        return _transformed(ctx.b, x, axis, _inverse(min(size, length), parts, length))
-    ctx.refuse_unless(parts == 2, "the inverse of a real half spectrum")
-    return _transformed(ctx.b, x, axis, _real_inverse(min(size, length // 2 + 1), length))
+        (length,) = sizes_input(ctx, 1, "dft_length")
+    ctx.refuse_unless(not isinstance(length, int) or length > 0, f"a Fourier transform of {length} elements")
+    half = length // 2 + 1
+    taken = dim_min(size, half if is_inverse and onesided else length)
+    if isinstance(taken, int) and isinstance(length, int):
+        if not is_inverse:
+            return _transformed(b, x, axis, _forward(taken, parts, length, onesided))
+        return _transformed(b, x, axis, _real_inverse(taken, length) if onesided else _inverse(taken, parts, length))
+    if not is_inverse:
+        return _transformed(b, x, axis, forward(b, taken, parts, half if onesided else length, length))
+    return _transformed(b, x, axis, real_inverse(b, taken, length) if onesided else inverse(b, taken, parts, length))
 
 
 @onnx_op("DFT", 17)
 def dft_17(ctx: NodeContext) -> Value:
-    return _dft(ctx, ctx.int("axis", 1))
+    return _dft(ctx, ctx.input(0), ctx.int("axis", 1))
 
 
 @onnx_op("DFT", 20)
 def dft_20(ctx: NodeContext) -> Value:
-    return _dft(ctx, int(ctx.constant(2, "the axis")) if ctx.optional(2) is not None else -2)
+    """An axis that only the run time knows becomes the middle one of three, before the parts."""
+    b, x = ctx.b, ctx.input(0)
+    axis = (-2,) if ctx.optional(2) is None else ctx.dims_or_none(2)
+    if axis is not None:
+        return _dft(ctx, x, int(str(axis[0])))
+    rank, given = x.type.rank, vector(b, ctx.input(2))
+    spread = around_axis(b, x, given, last=1)
+    found = _dft(ctx, spread, 1)
+    bins, results = found.type.shape[1], found.type.shape[3]
+    mask = axis_mask(b, given, rank)
+    sizes = c.select(b, mask, b.dims((bins,)), b.dims((*x.type.shape[:-1], results)))
+    return b.emit(DynamicReshape((*(b.fresh_dim() for _ in range(rank - 1)), results)), found, sizes)
 
 
 @onnx_op("STFT", 17)
 def stft(ctx: NodeContext) -> Value:
     """The spectrum of each windowed frame: [batch, frames, bins, 2]."""
     b, x = ctx.b, ctx.input(0)
-    step = int(ctx.constant(1, "frame_step"))
+    known = ctx.dims_or_none(1)
+    step = bind_sizes(b, _positive(b, vector(b, ctx.input(1))))[0] if known is None else known[0]
     onesided, window = bool(ctx.int("onesided", 1)), ctx.optional(2)
     x = c.unsqueeze(b, x, (2,)) if x.type.rank == 2 else x
-    ctx.require(x.type.rank == 3 and step > 0, f"STFT cannot take {x.type} in steps of {step}")
+    ctx.require(x.type.rank == 3, f"STFT cannot take {x.type}")
+    ctx.require(not isinstance(step, int) or step > 0, f"STFT in steps of {step}")
     parts = x.type.shape[2]
     length: Dim = x.type.shape[1] if window is None else window.type.shape[0]
     if ctx.optional(3) is not None:
-        length = int(ctx.constant(3, "frame_length"))
-    if not isinstance(length, int) or not isinstance(parts, int):
-        ctx.refuse_unless(False, "STFT with frames of symbolic length")
-        return x
-    ctx.refuse_unless(length > 0 and (not onesided or parts == 1), "one side of the spectrum of a complex signal")
+        (length,) = sizes_input(ctx, 3, "frame_length")
+    if not isinstance(parts, int):
+        raise Refused(f"STFT of the symbolic shape {x.type}")
+    ctx.refuse_unless(not isinstance(length, int) or length > 0, f"frames of {length} elements")
+    ctx.refuse_unless(not onesided or parts == 1, "one side of the spectrum of a complex signal")
     frames = (x.type.shape[1] - length) // step + 1
     starts, within = (b.emit(Iota((frames, length), axis, DType.I64)) for axis in (0, 1))
-    index = c.binary(b, "add", c.with_scalar(b, "mul", starts, step), within)
+    index = c.binary(b, "add", c.binary(b, "mul", starts, size_as(b, step, DType.I64)), within)
     cut = b.emit(Gather(1), x, index)
     if window is not None:
         shaped = c.reshape(b, c.rebind(b, window, (length,)), (length, 1))
         cut = c.binary(b, "mul", cut, c.cast(b, shaped, x.type.dtype))
-    return _transformed(b, cut, 2, _forward(length, parts, length, onesided))
+    if isinstance(length, int):
+        return _transformed(b, cut, 2, _forward(length, parts, length, onesided))
+    return _transformed(b, cut, 2, forward(b, length, parts, length // 2 + 1 if onesided else length, length))
