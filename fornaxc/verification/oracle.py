@@ -13,6 +13,7 @@ import numpy as np
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification.compare import compare_outputs, verdict_of
+from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
 
 
 class OracleRefused(Exception):
@@ -84,7 +85,15 @@ class _RuntimeOracle:
 
 
 class OnnxOracle(_RuntimeOracle):
-    """onnxruntime on a model file, and onnx's ReferenceEvaluator if it must."""
+    """onnxruntime on a model file, and onnx's ReferenceEvaluator if it must. Lists of maps are the tensors that they are made of."""
+
+    def __init__(self, path: Path) -> None:
+        if mentions_zipmap(path):
+            self._folder = TemporaryDirectory(prefix="fornaxc-oracle-")
+            tensors = Path(self._folder.name) / "model.onnx"
+            save_with_tensors(path, tensors)
+            path = tensors
+        super().__init__(path)
 
     def second(self, inputs: Mapping[str, Array], why: str) -> Reference:
         from onnx.reference import ReferenceEvaluator

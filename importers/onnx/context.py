@@ -57,7 +57,7 @@ class NodeContext:
     def optional(self, index: Int) -> Value | None:
         """An input, None where it is omitted."""
         item = self.item(index)
-        if isinstance(item, TensorList):
+        if item is not None and not isinstance(item, Value):
             raise Refused(f"input {index} is {item}")
         return item
 
@@ -183,6 +183,12 @@ class NodeContext:
     def unread(self) -> list[str]:
         """Attributes that the handler did not look at."""
         return sorted(set(self.node.attributes) - self._read)
+
+    # --- findings
+
+    def warn(self, text: str) -> None:
+        """Tell the user something about this node that does not keep it from being compiled."""
+        self.importer.findings.warn(f"{self.node.op_type} {self.node.name!r}: {text}")
 
     # --- checks
 

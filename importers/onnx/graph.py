@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
-from fornaxc.importers.onnx.registry import Handler, Item, TensorList, handled_versions, handler_for
+from fornaxc.importers.onnx.registry import Handler, Item, handled_versions, handler_for
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Array, Origin, Value
 from fornaxc.ir.ops import IrError
@@ -27,6 +27,11 @@ class Findings:
     def __init__(self) -> None:
         self.refused: list[dict[str, Any]] = []
         self.invalid: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def add(self, kind: str, node: RawNode, reason: str) -> None:
         entry = {
@@ -168,7 +173,7 @@ class GraphImporter:
     def tensors(self, items: Sequence[Item]) -> list[Value]:
         """The same items; `Refused` where one is a sequence."""
         for item in items:
-            if isinstance(item, TensorList):
+            if not isinstance(item, Value):
                 raise Refused(f"{item} in a place where only tensors are supported")
         return [item for item in items if isinstance(item, Value)]
 

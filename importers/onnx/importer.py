@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
@@ -12,13 +13,14 @@ from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.onnx.context import Refused
 from fornaxc.importers.onnx.graph import Findings, GraphImporter, input_type
 from fornaxc.importers.onnx.reader import OnnxModel, open_model
-from fornaxc.importers.onnx.registry import TensorList
 from fornaxc.importers.onnx.structure import RawGraph, ValueInfo, raw_graph
 from fornaxc.importers.onnx.types import element_type
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, parse_dim, single_symbol, symbol, symbols
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.types import TensorType
+
+log = logging.getLogger(__name__)
 
 _ANONYMOUS = re.compile(r"[-?\s\d]*|None|unknown|unk", re.IGNORECASE)
 
@@ -44,6 +46,8 @@ def import_model(model: OnnxModel, pins: Mapping[str, int]) -> Graph:
     builder.reserve(builder.input_symbols())
     importer.run()
     _raise_findings(model.path, findings)
+    for text in (*raw.warnings, *findings.warnings):
+        log.warning("%s: %s", model.path.name, text)
     names = [info.name for info in raw.outputs]
     return builder.finish(_outputs(importer, raw, model.path), names)
 
@@ -57,12 +61,12 @@ def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> list[Value]:
             raise UnsupportedError(str(refusal), code="FX303", details=[{"output": info.name}]) from None
         if value is None:
             raise ModelError(f"{path}: nothing defines the output {info.name!r}", code="FX421")
-        if isinstance(value, TensorList):
+        if not isinstance(value, Value):
             raise UnsupportedError(
-                f"the output {info.name!r} is not a tensor",
+                f"the output {info.name!r} is {value}, not a tensor of numbers",
                 code="FX303",
                 details=[{"output": info.name}],
-                hint="fornaxc compiles models whose outputs are tensors",
+                hint="cut it off: onnx.utils.extract_model(model, new_file, inputs, the other outputs)",
             )
         outputs.append(value)
     if len({info.name for info in raw.outputs}) != len(raw.outputs):

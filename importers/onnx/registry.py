@@ -22,7 +22,17 @@ class TensorList:
         return f"a sequence of {len(self.elements)} tensors"
 
 
-Item = Value | TensorList
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that is no tensor of numbers, such as labels that are strings. Only what does not use it can be compiled."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+Item = Value | TensorList | Foreign
 Result = Item | Sequence[Item]
 Handler = Callable[["NodeContext"], Result]
 
