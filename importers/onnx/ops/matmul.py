@@ -38,6 +38,10 @@ def matmul_handler(ctx: NodeContext) -> Value:
 
 
 @onnx_op("Gemm", 7, 9, 11, 13)
+def gemm_handler(ctx: NodeContext) -> Value:
+    return gemm(ctx)
+
+
 def gemm(ctx: NodeContext) -> Value:
     """alpha * A' * B' + beta * C, where C broadcasts to the product's shape."""
     b, left, right = ctx.b, ctx.input(0), ctx.input(1)
