@@ -2,15 +2,17 @@
 
 With symbolic shapes MAX 26.7 gives wrong elements when an elementwise operation whose operands have different (smaller) shapes is read through
 another broadcast or through a slice: broadcast(a[1,1,s] + b[1,s,1]) to [n,s,s] is wrong, and so is a[...] + b[...] where both are broadcast to
-a shape that neither has. Each is right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
+a shape that neither has. A reduction of what is made of broadcasts alone does not compile where an axis that it keeps is repeated. Each is
+right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fornaxc.ir.graph import Node, Value
 from fornaxc.ir.ops import (
+    ArgReduce,
     Binary,
     Bitcast,
     BroadcastTo,
@@ -18,10 +20,14 @@ from fornaxc.ir.ops import (
     Compare,
     DynamicBroadcast,
     DynamicSlice,
+    LayerNorm,
     Rebind,
+    Reduce,
     Reshape,
+    RmsNorm,
     Select,
     Slice,
+    Softmax,
     StridedSlice,
     Transpose,
     Unary,
@@ -32,17 +38,20 @@ Producers = Mapping[Value, Node]
 _ELEMENTWISE = (Binary, Bitcast, Cast, Compare, Select, Unary)
 _VIEWS = (Rebind, Reshape, Transpose)
 _READERS = (BroadcastTo, DynamicBroadcast, DynamicSlice, Slice, StridedSlice)
+_REDUCERS = (ArgReduce, LayerNorm, Reduce, RmsNorm, Softmax)
 
 
-def operands_to_write(node: Node, producers: Producers) -> set[int]:
+def operands_to_write(node: Node, producers: Producers, is_literal: Callable[[Value], bool]) -> set[int]:
     """The positions of the operands of `node` that must be in memory before it reads them."""
+    if isinstance(node.op, _REDUCERS):
+        return set() if _is_whole(node.inputs[0], producers, is_literal) else {0}
     if all(v.type.is_static for v in (*node.inputs, *node.outputs)):
         return set()
     if isinstance(node.op, _READERS):
         return {0} if _mixes(node.inputs[0], producers) else set()
     if isinstance(node.op, _ELEMENTWISE):
         spread = [i for i, v in enumerate(node.inputs) if not _is_single(v, producers)]
-        if len(spread) > 1 and not any(_is_whole(node.inputs[i], producers) for i in spread):
+        if len(spread) > 1 and not any(_is_whole(node.inputs[i], producers, is_literal) for i in spread):
             return {spread[0]}
     return set()
 
@@ -54,11 +63,14 @@ def _is_single(value: Value, producers: Producers) -> bool:
     return value.type.elements == 1
 
 
-def _is_whole(value: Value, producers: Producers) -> bool:
-    """Whether some tensor in memory has all the elements of `value`: it is not made of broadcasts alone."""
+def _is_whole(value: Value, producers: Producers, is_literal: Callable[[Value], bool]) -> bool:
+    """Whether some tensor in memory has all the elements of `value`: it is not made of broadcasts and literals alone."""
     stack, seen = [value], {value}
     while stack:
-        node = producers.get(stack.pop())
+        found = stack.pop()
+        node = producers.get(found)
+        if node is None and is_literal(found):
+            continue
         if node is None or not isinstance(node.op, (BroadcastTo, *_ELEMENTWISE, *_VIEWS)):
             return True
         if isinstance(node.op, BroadcastTo):

@@ -127,7 +127,7 @@ def _lower_node(c: LoweringContext, node: ir.Node) -> None:
     c.node, c.device = node, _device_of(c, node)
     rule, on_host = rule_for(type(node.op), c.rules or ("cpu" if c.device.is_cpu() else "gpu"))
     operands = [c.read(v, c.host if i in on_host else c.device) for i, v in enumerate(node.inputs)]
-    for i in operands_to_write(node, c.producers):
+    for i in operands_to_write(node, c.producers, c.is_literal):
         operands[i] = c.write(operands[i])
     try:
         results = rule(c, node.op, *operands)

@@ -1,4 +1,5 @@
-"""Broadcasts of broadcasts and slices of them, with symbolic shapes: where MAX by itself gives wrong elements."""
+"""Broadcasts of broadcasts and slices of them, with symbolic shapes, where MAX by itself gives wrong elements; reductions of broadcasts, which it
+refuses."""
 
 from __future__ import annotations
 
@@ -89,6 +90,13 @@ def add_cases() -> None:
         *arrays,
         **three,
     )
+    spread = np.array([[True, False, False], [False, False, False]]).reshape(2, 1, 3)
+    for fn in ("max", "sum"):
+        SUITE.add(
+            f"{fn}_of_a_broadcast",
+            lambda b, x, fn=fn: c.reduce(b, fn, c.expand(b, c.cast(b, x, DType.I32), (2, 4, 3)), (2,)),
+            spread,
+        )
 
 
 add_cases()
