@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fornaxc.errors import ArtifactError, UsageError
+from fornaxc.errors import UsageError
 from fornaxc.phases import PHASES, Progress, silent
 
 if TYPE_CHECKING:
+    from fornaxc.cache import Cache
     from fornaxc.compiler import Compiled, Request
     from fornaxc.qualify.report import Qualification
     from fornaxc.support.table import Row
@@ -54,21 +55,29 @@ class ExportResult:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """The artifact of a model for a target. `artifact` is None where `stop_after` ended before there was one."""
+    """The artifact of a model for a target. `artifact` is None where `stop_after` ended before there was one.
+
+    `cache` is hit or miss; `code` is hit where the compiled code was in the cache, as for a retrained model, else miss. `key` is that
+    of the code, `request_key` that of the model and what was asked, which `fornaxc cache ls` shows too. `phases` are seconds.
+    """
 
     target: str
     key: str
     cache: str
     artifact: Path | None
-    phases: dict[str, float]
-    manifest: dict[str, Any]
+    phases: dict[str, float] = field(repr=False)
+    manifest: dict[str, Any] = field(repr=False)
+    request_key: str = field(default="", repr=False)
+    code: str = "miss"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "status": "ok",
             "target": self.target,
             "key": self.key,
+            "request_key": self.request_key,
             "cache": self.cache,
+            "code": self.code,
             "artifact": None if self.artifact is None else str(self.artifact),
             "phases": {name: round(seconds, 4) for name, seconds in self.phases.items()},
             "host_nodes": self.manifest.get("host_nodes", []),
@@ -90,11 +99,12 @@ def compile(
     optimization: int = 1,
     progress: Progress = silent,
 ) -> CompileResult:
-    """Compile an ONNX model for a target, or find it in the cache; write the artifact to `output` where that is given.
+    """Compile an ONNX or StableHLO model for a target, or find it in the cache; write the artifact to `output` where that is given.
 
-    `dims` pins symbolic dims, `timeout` bounds the seconds of MAX's compile, `stop_after` and `dump` are for
-    looking at a phase. `optimization` is 0 to 3: on a GPU, from 2 on, MAX's own kernels, compiled for each shape.
-    Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
+    `target` is a spelling that `fornaxc targets` lists. `dims` pins symbolic dims to sizes, `cache_dir` is the cache's folder,
+    `host_fallback=False` refuses what a GPU target would place on the host. `timeout` bounds the seconds of MAX's compile; `stop_after`,
+    `dump` (a folder) and `disabled_passes` are for looking at a phase. `optimization` is 0 to 3: on a GPU, from 2 on,
+    MAX's own kernels, compiled for each shape. `progress` hears the phases. The result names the artifact and its keys. Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
     """
     from fornaxc.compiler import compile_model, model_path
 
@@ -102,23 +112,36 @@ def compile(
     request = _request(target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization)
     cache = _cache(cache_dir)
     compiled = compile_model(path, request, cache, progress)
-    return _result(compiled, request, output)
+    return _result(compiled, request.target.label, cache, output)
 
 
-def _result(compiled: Compiled, request: Request, output: str | Path | None) -> CompileResult:
+def import_artifact(path: str | Path, *, cache_dir: Path | None = None) -> CompileResult:
+    """Put an artifact file into the cache, so that compiling its model with the same request is a hit.
+
+    Raises ArtifactError for a damaged file, UsageError for a model, CacheError where the cache cannot be written.
+    """
+    from fornaxc.compiler import admit, model_path
+
+    cache = _cache(cache_dir)
+    admitted = admit(model_path(path), cache)
+    return _result(admitted, admitted.config["target"]["label"], cache, None)
+
+
+def _result(compiled: Compiled, label: str, cache: Cache, output: str | Path | None) -> CompileResult:
     artifact = compiled.path if compiled.stored is not None else None
     config = compiled.config if compiled.stored is not None else {}
     if compiled.stored is not None and output is not None:
         from fornaxc.cache.archive import write_archive
+        from fornaxc.cache.evidence import known
 
         artifact = Path(output)
-        write_archive(artifact, compiled.path.read_bytes(), compiled.stored.blobs())
-    return CompileResult(
-        request.target.label, compiled.key, "hit" if compiled.hit else "miss", artifact, compiled.seconds, config
-    )
+        verified = known(cache, compiled.stored.descriptor.digest)
+        write_archive(artifact, compiled.path.read_bytes(), compiled.stored.blobs(), verified)
+    found, code = ("hit" if hit else "miss" for hit in (compiled.hit, compiled.code_hit))
+    return CompileResult(label, compiled.key, found, artifact, compiled.seconds, config, compiled.request_key, code)
 
 
-def _cache(cache_dir: Path | None) -> Any:
+def _cache(cache_dir: Path | None) -> Cache:
     from fornaxc.cache import Cache
 
     return Cache.open(Path(cache_dir) if cache_dir is not None else None)
@@ -160,7 +183,7 @@ def _request(
 def verify(
     model_or_artifact: str | Path,
     *,
-    target: str = "cpu",
+    target: str | None = None,
     model: str | Path | None = None,
     inputs: str | Path | None = None,
     expected: str | Path | None = None,
@@ -171,32 +194,62 @@ def verify(
     cache_dir: Path | None = None,
     host_fallback: bool = True,
     timeout: float | None = None,
-    optimization: int = 1,
+    optimization: int | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Prove a model's artifact, or an artifact file, against its oracle.
+    """Prove a model's artifact (compiling it first), or an artifact file, against its oracle; compare every output.
 
-    Inputs are generated from `seed` unless `inputs` (an .npz file) gives them; `expected` (.npz) is a golden reference.
-    An artifact's oracle is the source model where `model` names it, else the program inside the artifact, which
-    leaves the import unproven (the report says so).
+    A model is compiled as `compile` does with `target` (by default `cpu`), `dims`, `host_fallback` and `optimization`; an artifact was
+    compiled already, so these are refused with one. The oracle of a model is onnxruntime; that of an artifact is its
+    source model where `model` names it, else the program inside it, which leaves the import unproven (the report says so).
+
+    Inputs are generated from `seed`, at two sizes of each symbolic dim, unless the .npz file `inputs` gives them; `expected` (.npz, with
+    `inputs`) holds golden outputs in place of the oracle's. Both are judged before anything is compiled. `rtol` and `atol` take the
+    place of each element type's tolerance: |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|.
+    `timeout` bounds the seconds of MAX's compile and those of the run, each; `cache_dir` is the cache's folder, which keeps the outcome;
+    `progress` hears the phases.
+
+    The report's `verdict` is `pass`, `fail`, or `unproven` where nothing differed but the target itself cannot run here;
+    `rows` holds an entry per output and sample, `to_json()` the whole as `docs/json.md` describes it, `exit` the exit status.
+    Raises UsageError for wrong inputs, UnsupportedError, ModelError, ArtifactError, ToolchainError or CacheError.
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
-    from fornaxc.verification.session import verify_artifact, verify_model
+    from fornaxc.verification.session import Given, verify_artifact, verify_model
 
     path = model_path(model_or_artifact)
-    given = {
-        "inputs": Path(inputs) if inputs is not None else None,
-        "expected": Path(expected) if expected is not None else None,
-        "seed": seed,
-        "rtol": rtol,
-        "atol": atol,
-        "timeout": timeout,
-    }
+    given = Given(
+        Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
+        seed, rtol, atol, timeout,
+    )  # fmt: skip
     if is_artifact(path):
-        return verify_artifact(path, model_path(model) if model is not None else None, given, progress)
-    request = _request(target, dims, host_fallback, timeout, None, None, (), optimization)
+        _refuse_for_artifact(path, target, dims, host_fallback, optimization)
+        source = model_path(model) if model is not None else None
+        return verify_artifact(path, source, _cache(cache_dir), given, progress)
+    if model is not None:
+        raise UsageError(f"--model belongs to an artifact, and {path} is a model", code="FX218", hint="leave it out")
+    level = 1 if optimization is None else optimization
+    request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level)
     return verify_model(path, request, _cache(cache_dir), given, progress)
+
+
+def _refuse_for_artifact(
+    path: Path, target: str | None, dims: Mapping[str, int] | None, host_fallback: bool, optimization: int | None
+) -> None:
+    """Raise UsageError where something is asked that was settled when an artifact was compiled."""
+    asked = {
+        "--target": target is not None,
+        "--dim": bool(dims),
+        "--no-host-fallback": not host_fallback,
+        "-O": optimization is not None,
+    }
+    given = [name for name, is_given in asked.items() if is_given]
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} cannot be given with an artifact: {path} was compiled for one target, with its dims",
+            code="FX218",
+            hint=f"leave it out, or give the source model; `fornaxc inspect {path}` shows what the artifact was made for",
+        )
 
 
 def run(
@@ -213,19 +266,13 @@ def run(
     """
     from time import perf_counter
 
-    from fornaxc.artifact import check_runnable, is_artifact, open_artifact
+    from fornaxc.artifact import check_runnable, open_artifact
     from fornaxc.compiler import model_path
     from fornaxc.ir.types import DType
     from fornaxc.npz import load_npz, save_npz, with_dtypes
     from fornaxc.runner import run_in_child
 
     path = model_path(artifact)
-    if not is_artifact(path):
-        raise ArtifactError(
-            f"{path} is not an artifact",
-            code="FX452",
-            hint="if it is a model, `fornaxc compile` makes an artifact of it",
-        )
     opened = open_artifact(path)
     check_runnable(opened)
     arrays = load_npz(Path(inputs), "inputs") if inputs is not None else {}
@@ -240,17 +287,26 @@ def run(
 
 
 def inspect(
-    model_or_artifact: str | Path, *, target: str = "cpu", dims: Mapping[str, int] | None = None
+    model_or_artifact: str | Path,
+    *,
+    target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    cache_dir: Path | None = None,
 ) -> dict[str, Any]:
-    """What a model or an artifact holds, as a JSON-ready document."""
+    """What a model or an artifact holds, as a JSON-ready document.
+
+    Of a model, `refused` is what the target (by default `cpu`) cannot do. Of an artifact, `verified` is what the file itself and the cache
+    know to be proven. Raises UsageError, ModelError or ArtifactError.
+    """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
     from fornaxc.inspection import inspect_artifact, inspect_model
 
     path = model_path(model_or_artifact)
     if is_artifact(path):
-        return inspect_artifact(path)
-    return inspect_model(path, _request(target, dims, True, None, None, None, ()))
+        _refuse_for_artifact(path, target, dims, True, None)
+        return inspect_artifact(path, _cache(cache_dir))
+    return inspect_model(path, _request(target or "cpu", dims, True, None, None, None, ()))
 
 
 def export(
@@ -273,8 +329,7 @@ def export(
     if is_artifact(path):
         from fornaxc.verification.session import embedded_graph
 
-        if dims:
-            raise UsageError("the dims of an artifact cannot be pinned", code="FX218", hint="export its source model")
+        _refuse_for_artifact(path, None, dims, True, None)
         graph = embedded_graph(open_artifact(path))
     else:
         pins = _request("cpu", dims, True, None, None, None, ()).dims

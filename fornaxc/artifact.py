@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fornaxc.cache import Descriptor, media
-from fornaxc.errors import ArtifactError
+from fornaxc.cache import Cache, Descriptor, media
+from fornaxc.errors import ArtifactError, UsageError
 from fornaxc.manifest import FORMAT, malformed_part, toolchain_versions
+
+if TYPE_CHECKING:
+    from fornaxc.ir.graph import Array
+    from fornaxc.ir.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """`config` is the document of `fornaxc.manifest`; `locate` gives the file, offset and size of a blob in bytes."""
+    """`config` is the document of `fornaxc.manifest`; `locate` gives the file, offset and size of a blob in bytes.
+
+    `digest` is that of the manifest, which names the artifact wherever it lies; `verified` what the file itself says was
+    proven of it; `cache` the cache that it lies in, None for a `.fxa` file.
+    """
 
     path: Path
+    digest: str
     manifest: dict[str, Any]
     config: dict[str, Any]
     locate: Callable[[str], tuple[Path, int, int]]
+    verified: list[dict[str, Any]] = field(default_factory=list)
+    cache: Cache | None = None
 
     def layer(self, media_type: str) -> Descriptor:
         """The layer of a media type. Raises ArtifactError where there is none."""
@@ -36,6 +47,17 @@ class Artifact:
             file.seek(offset)
             return file.read(size)
 
+    def weights(self) -> tuple[list[TensorType], list[Array]]:
+        """The types of the weights, and the weights themselves, memory-mapped."""
+        from fornaxc.ir.types import DType, TensorType
+        from fornaxc.weights import read_weights
+
+        types = [TensorType(DType(dtype), tuple(shape)) for dtype, shape in self.config["weights"]]
+        if not types:
+            return [], []
+        file, offset, _ = self.locate(self.layer(media.WEIGHTS).digest)
+        return types, read_weights(file, offset, types)
+
 
 def is_artifact(path: Path) -> bool:
     """Whether a file looks like an artifact rather than a model: a zip, or an OCI manifest."""
@@ -49,9 +71,30 @@ def is_artifact(path: Path) -> bool:
     return head.lstrip().startswith(b"{") and (b"vnd.oci.image" in head or b"annotations" in head)
 
 
-def open_artifact(path: Path) -> Artifact:
-    """Open and prove an artifact. Raises ArtifactError where it is damaged or of a newer format."""
-    return _from_cache(path) if _is_manifest(path) else _from_archive(path)
+def open_artifact(path: Path, cache: Cache | None = None) -> Artifact:
+    """Open and prove an artifact; that a file was proven is remembered in `cache`, by default the user's.
+
+    Raises ArtifactError where it is damaged or of another format, UsageError where it is a model.
+    """
+    if _is_manifest(path):
+        return _from_cache(path)
+    if _is_model(path):
+        made = path.with_suffix(".fxa").name
+        raise UsageError(
+            f"{path} is a model, not an artifact",
+            code="FX229",
+            hint=f"make an artifact of it with `fornaxc compile {path} -o {made}`, then use {made}",
+        )
+    return _from_archive(path, cache or Cache.open())
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file that is no artifact looks like a model; its content is not proven."""
+    if is_artifact(path):
+        return False
+    from fornaxc.sources import format_of
+
+    return path.suffix == ".onnx" or format_of(path) == "stablehlo"
 
 
 def _is_manifest(path: Path) -> bool:
@@ -61,21 +104,18 @@ def _is_manifest(path: Path) -> bool:
         return False  # and the archive's reader says why
 
 
-def _from_archive(path: Path) -> Artifact:
-    from fornaxc.cache import Cache
+def _from_archive(path: Path, cache: Cache) -> Artifact:
     from fornaxc.cache.archive import read_archive
 
     archive = read_archive(path)
-    archive.verify(Cache.open().digests)
+    archive.verify(cache.digests)
     manifest = archive.manifest()
     config = json.loads(archive.read(manifest["config"]["digest"]))
-    return _checked(Artifact(path, manifest, config, archive.locate))
+    return _checked(Artifact(path, archive.descriptor.digest, manifest, config, archive.locate, archive.verified))
 
 
 def _from_cache(path: Path) -> Artifact:
     """The manifest blob of an OCI layout whose other blobs are its siblings."""
-    from fornaxc.cache import Cache
-
     raw = path.read_bytes()
     cache = Cache.at(path.resolve().parents[2])
     descriptor = Descriptor(media.MANIFEST, f"sha256:{path.name}", len(raw))
@@ -88,7 +128,7 @@ def _from_cache(path: Path) -> Artifact:
         return blob, 0, blob.stat().st_size
 
     config = json.loads(stored.paths[stored.manifest["config"]["digest"]].read_bytes())
-    return _checked(Artifact(path, stored.manifest, config, locate))
+    return _checked(Artifact(path, descriptor.digest, stored.manifest, config, locate, cache=cache))
 
 
 def _checked(artifact: Artifact) -> Artifact:

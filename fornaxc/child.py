@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fornaxc.endings import ending
 from fornaxc.errors import ToolchainError
 from fornaxc.phases import Progress, silent
 
@@ -46,28 +48,38 @@ def compile_in_child(
             env={**os.environ, **(environment or {})},
         )
     os.close(write_end)
+    phase = _Followed()
     try:
-        phase = _follow(child, read_end, timeout, progress)
+        _follow(phase, child, read_end, timeout, progress)
+        if phase.timed_out:
+            _kill(child)
+            raise _failure(f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, "raise --timeout")
+        result = _result(child, folder / "result.json", phase.name, log)
     except BaseException:
         _kill(child)
+        if phase.started:
+            progress(phase.name, "failed")
         raise
     finally:
         os.close(read_end)
-    if phase.timed_out:
-        _kill(child)
-        raise _failure(f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, "raise --timeout")
-    return _result(child, folder / "result.json", phase.name, log)
+    if phase.started:
+        progress(phase.name, "end")
+    return result
 
 
+@dataclass(slots=True)
 class _Followed:
-    def __init__(self) -> None:
-        self.name = "lower"
-        self.timed_out = False
+    """The phase that a child is in: begun, but whether it ended well only the child's result tells."""
+
+    name: str = "lower"
+    started: bool = False
+    timed_out: bool = False
 
 
-def _follow(child: subprocess.Popen[bytes], pipe: int, timeout: float | None, progress: Progress) -> _Followed:
+def _follow(
+    followed: _Followed, child: subprocess.Popen[bytes], pipe: int, timeout: float | None, progress: Progress
+) -> None:
     """Relay phases until the child ends or its time is up."""
-    followed, started = _Followed(), ""
     deadline = None if timeout is None else time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
@@ -83,13 +95,10 @@ def _follow(child: subprocess.Popen[bytes], pipe: int, timeout: float | None, pr
                 child.wait()
                 break
             for name in text.split():
-                if started:
-                    progress(started, "end")
-                followed.name = started = name
+                if followed.started:
+                    progress(followed.name, "end")
+                followed.name, followed.started = name, True
                 progress(name, "start")
-    if started:
-        progress(started, "end")
-    return followed
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
@@ -103,10 +112,7 @@ def _result(child: subprocess.Popen[bytes], path: Path, phase: str, log: Path) -
     try:
         result: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code} and no result"
-        hint = "MAX crashed; the log has its last words"
-        if code == -signal.SIGKILL:
-            hint = "the system may have run out of memory"
+        how, hint = ending(code, "MAX crashed; the log has its last words")
         raise _failure(f"the compiler process {how}", "FX503", phase, log, hint) from None
     if "error" in result:
         lines = [line for line in str(result["error"]).splitlines() if line.strip()]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from fornaxc.cache import Cache, Descriptor, StoredArtifact, key_of, media
-from fornaxc.errors import ModelError, ToolchainError, UnsupportedError, UsageError
+from fornaxc.errors import ArtifactError, ModelError, ToolchainError, UnsupportedError, UsageError
 from fornaxc.manifest import oci_manifest, sources_digest, toolchain_versions
 from fornaxc.phases import PHASES, Clock, Progress, silent
 from fornaxc.sources import import_source
@@ -48,12 +48,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An artifact in the cache (None after `stop_after`), whether it was there before, and its key."""
+    """An artifact in the cache (None after `stop_after`), whether it was there before, and its keys.
+
+    `key` is that of the compiled code, `request_key` that of the model and what was asked; "" where they are not known yet.
+    `code_hit` says that the compiled code was in the cache, with the artifact or without.
+    """
 
     stored: StoredArtifact | None
     hit: bool
     key: str
     seconds: dict[str, float]
+    request_key: str = ""
+    code_hit: bool = False
 
     @property
     def artifact(self) -> StoredArtifact:
@@ -82,14 +88,14 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
     if request_key is not None and not request.stop_after and not request.dump:
         found = _cached(cache, request_key, request)
         if found is not None:
-            return Compiled(found, True, _config(found)["key"], clock.seconds)
+            return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
     request.target.check_compilable()
     if request_key is None or request.stop_after or request.dump:
         return _build(path, request, cache, clock)
     with cache.lock(request_key, on_wait=lambda who: progress("compile", _waiting(who))):
         found = _cached(cache, request_key, request)
         if found is not None:
-            return Compiled(found, True, _config(found)["key"], clock.seconds)
+            return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
         return _build(path, request, cache, clock)
 
 
@@ -193,10 +199,11 @@ def _finish(
     program = prepack(graph)
     check(program)
     refuse_unsupported(program, request.target)
-    key = key_of(parts)
+    key, asked = key_of(parts), _request_parts(facts, request)
     document = json.dumps(graph_to_json(program), separators=(",", ":")).encode()
     with cache.lock(f"code-{key}", on_wait=lambda who: clock.progress("compile", _waiting(who))):
         code = None if request.stop_after or request.dump else _cached_code(cache, key)
+        code_hit = code is not None
         if code is None:
             code = _compile(request, cache, clock, key, document)
     if code is None:
@@ -215,6 +222,7 @@ def _finish(
             program,
             key=key,
             key_parts=parts,
+            request=asked,
             source=facts,
             ir_digest=digest,
             target=request.target.record(),
@@ -222,24 +230,47 @@ def _finish(
             host_nodes=code[1],
             weight_types=[w.type for w in weights],
         )
-        stored = publish(cache, request, path, facts, config, layers)
+        text = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
+        described = cache.store.put_bytes(text, media.CONFIG)
+        stored = cache.publish(key_of(asked), oci_manifest(described, layers, request.target.label, path.name))
+        _remember_source(cache, facts)
         _dump(request, "package", lambda: json.dumps(config, sort_keys=True, indent=1))
-    return Compiled(stored, False, key, clock.seconds)
+    return Compiled(stored, False, key, clock.seconds, key_of(asked), code_hit)
 
 
-def publish(
-    cache: Cache,
-    request: Request,
-    path: Path,
-    facts: dict[str, Any],
-    config: dict[str, Any],
-    layers: Sequence[Descriptor],
-) -> StoredArtifact:
-    """Store an artifact whose layers are in the store, as the answer to a request."""
-    text = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
-    manifest = oci_manifest(cache.store.put_bytes(text, media.CONFIG), layers, request.target.label, path.name)
+def admit(path: Path, cache: Cache) -> Compiled:
+    """Put a `.fxa` file into the cache, every byte proven, so that what it answers is a hit here too.
+
+    Raises ArtifactError for a damaged file, CacheError where the cache cannot be written.
+    """
+    from fornaxc.artifact import open_artifact
+    from fornaxc.cache.archive import import_archive
+    from fornaxc.cache.evidence import remember
+
+    artifact = open_artifact(path, cache)
+    if artifact.cache is not None:
+        raise UsageError(f"{path} lies in a cache", code="FX229", hint="`fornaxc cache export` makes a .fxa file of it")
+    config, asked = artifact.config, artifact.config["request"]
+    try:
+        whole = key_of(config["key_parts"]) == config["key"] and asked["source"] == config["source"]
+        request_key = key_of(asked)
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise ArtifactError(f"{path} is damaged: its keys are not those of their parts", code="FX451")
+    descriptor = import_archive(cache.store, path)
+    cache.attach(request_key, descriptor)
+    mef = artifact.layer(media.MEF)
+    cache.actions.put("code", config["key"], {"mef": mef.to_json(), "host_nodes": config["host_nodes"]})
+    _remember_source(cache, config["source"])
+    if artifact.verified:
+        remember(cache, descriptor.digest, artifact.verified)
+    return Compiled(cache.artifact(descriptor), False, config["key"], {}, request_key, True)
+
+
+def _remember_source(cache: Cache, facts: Mapping[str, Any]) -> None:
+    """Keep which files hold the external data of a model, so that the next request need not open it."""
     cache.actions.put("source", facts["digest"], {"format": facts["format"], "external": sorted(facts["external"])})
-    return cache.publish(key_of(_request_parts(facts, request)), manifest)
 
 
 def _cached_code(cache: Cache, key: str) -> tuple[Descriptor, list[dict[str, Any]]] | None:

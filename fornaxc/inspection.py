@@ -7,16 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from fornaxc.artifact import open_artifact
+from fornaxc.cache import Cache
+from fornaxc.cache.evidence import known, merged
 from fornaxc.compiler import Request
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.sources import format_of, import_source
 
 
-def inspect_artifact(path: Path) -> dict[str, Any]:
-    """The config of an artifact, with its blobs. ArtifactError where it is damaged."""
-    artifact = open_artifact(path)
+def inspect_artifact(path: Path, cache: Cache) -> dict[str, Any]:
+    """The config of an artifact, with its blobs and all that its file and the cache know to be proven. ArtifactError where it is damaged."""
+    artifact = open_artifact(path, cache)
+    here = known(artifact.cache or cache, artifact.digest)
+    verified = [
+        {**record, "known_to": "artifact" if record in artifact.verified else "cache"}
+        for record in merged(artifact.verified, here)
+    ]
     layers = [{k: layer[k] for k in ("mediaType", "digest", "size")} for layer in artifact.manifest["layers"]]
-    return {"kind": "artifact", "path": str(path), **artifact.config, "blobs": layers}
+    return {
+        "kind": "artifact",
+        "path": str(path),
+        **artifact.config,
+        "manifest": artifact.digest,
+        "verified": verified,
+        "blobs": layers,
+    }
 
 
 def inspect_model(path: Path, request: Request) -> dict[str, Any]:

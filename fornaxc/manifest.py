@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fornaxc.cache import Descriptor
     from fornaxc.ir.graph import Graph
 
-FORMAT = 1
+FORMAT = 2
 
 
 def toolchain_versions(*more: str) -> dict[str, str]:
@@ -82,6 +82,7 @@ def artifact_config(
     *,
     key: str,
     key_parts: Mapping[str, Any],
+    request: Mapping[str, Any],
     source: Mapping[str, Any],
     ir_digest: str,
     target: Mapping[str, Any],
@@ -89,7 +90,7 @@ def artifact_config(
     host_nodes: Sequence[Mapping[str, Any]],
     weight_types: Sequence[Any],
 ) -> dict[str, Any]:
-    """The config document of an artifact, before anything is verified."""
+    """The config document of an artifact. `request` holds the parts of the key of what it answers."""
     from fornaxc.ir.serialize import encode_dim, type_to_json
 
     def tensor(name: str, type: Any) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def artifact_config(
         "format": FORMAT,
         "key": key,
         "key_parts": dict(key_parts),
+        "request": dict(request),
         "source": dict(source),
         "ir_digest": ir_digest,
         "target": dict(target),
@@ -109,7 +111,6 @@ def artifact_config(
         "constraints": [[encode_dim(c.left), c.relation, encode_dim(c.right), c.why] for c in graph.constraints],
         "weights": [type_to_json(t) for t in weight_types],
         "host_nodes": [dict(n) for n in host_nodes],
-        "verified": [],
     }
 
 
@@ -151,6 +152,7 @@ def malformed_part(config: Mapping[str, Any]) -> str:
     well_formed = {
         "key": lambda v: isinstance(v, str),
         "key_parts": lambda v: isinstance(v, dict),
+        "request": lambda v: isinstance(v, dict),
         "source": lambda v: isinstance(v, dict),
         "ir_digest": lambda v: isinstance(v, str),
         "target": lambda v: texts(v, "label", "device"),
@@ -161,7 +163,6 @@ def malformed_part(config: Mapping[str, Any]) -> str:
         "constraints": lambda v: rows(v, size, str, size, str) and all(dim(r[0]) and dim(r[2]) for r in v),
         "weights": lambda v: rows(v, str, list) and all(typed(*row) for row in v),
         "host_nodes": mappings,
-        "verified": mappings,
     }
     return next((name for name, right in well_formed.items() if not right(config.get(name))), "")
 

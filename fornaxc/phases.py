@@ -26,7 +26,7 @@ PHASES = (
     Phase("verify", "compare with the oracle"),
 )
 
-Progress = Callable[[str, str], None]  # (phase name, "start" | "end" | a line of detail)
+Progress = Callable[[str, str], None]  # (phase name, "start" | "end" | "failed" | a line of detail)
 
 
 def silent(phase: str, event: str) -> None:
@@ -46,6 +46,8 @@ class Clock:
         start = perf_counter()
         try:
             yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
-            self.progress(name, "end")
+        except BaseException:
+            self.progress(name, "failed")
+            raise
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+        self.progress(name, "end")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fornaxc.endings import ending
 from fornaxc.errors import ArtifactError, FornaxError, ToolchainError, UsageError
 from fornaxc.ir.graph import Array
 from fornaxc.ir.types import DType
@@ -49,11 +49,13 @@ def _results(folder: Path, count: int, done: subprocess.CompletedProcess[bytes])
     try:
         result = json.loads((folder / "result.json").read_text())
     except (OSError, ValueError):
-        code = done.returncode
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        how, hint = ending(done.returncode, "MAX crashed; the details have its last words")
         tail = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
         raise ToolchainError(
-            f"the process that ran the model {how}", code="FX513", details=[{"stderr": line} for line in tail]
+            f"the process that ran the model {how}",
+            code="FX513",
+            details=[{"stderr": line} for line in tail],
+            hint=hint,
         ) from None
     if "error" in result:
         error = result["error"]

@@ -16,6 +16,7 @@ from fornaxc.weights import read_weights, write_weights
 CONFIG: dict[str, Any] = {
     "key": "k",
     "key_parts": {},
+    "request": {},
     "source": {},
     "ir_digest": "d",
     "target": {"label": "cpu", "device": "cpu"},
@@ -26,7 +27,6 @@ CONFIG: dict[str, Any] = {
     "constraints": [["batch", ">=", 1, "why"]],
     "weights": [["f32", [4]]],
     "host_nodes": [],
-    "verified": [],
 }
 
 
@@ -39,7 +39,7 @@ def test_a_whole_config() -> None:
 def test_every_part_is_looked_at(part: str, value: Any) -> None:
     without = {name: content for name, content in CONFIG.items() if name != part}
     assert malformed_part(without) == part
-    if not (isinstance(value, dict) and part in ("key_parts", "source", "options")):
+    if not (isinstance(value, dict) and part in ("key_parts", "request", "source", "options")):
         assert malformed_part({**CONFIG, part: value}) == part
 
 

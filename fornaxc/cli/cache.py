@@ -1,4 +1,4 @@
-"""`fornaxc cache`: dir, ls, explain, gc, check, export."""
+"""`fornaxc cache`: dir, ls, explain, gc, check, export, import."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from fornaxc.cli import options
 from fornaxc.cli.quantities import age, amount
 from fornaxc.cli.session import Session, reporting
 from fornaxc.cli.text import facts, moment, size, table
-from fornaxc.errors import CacheError, UsageError
+from fornaxc.errors import ArtifactError, CacheError, UsageError
 
 if TYPE_CHECKING:
     from fornaxc.cache import Cache, StoredArtifact
+    from fornaxc.cache.maintenance import Listed
 
 _SHORT = 12
 
 
-@click.group("cache")
-def command() -> None:
+@click.group("cache", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Look at the cache of artifacts, and look after it.
+
+    Two keys name an artifact, and every KEY below is either, or the beginning of one. The request key covers the model
+    file, the target, the options and the versions. The code key covers the compiled code, which models of one structure share.
 
     \b
     Examples:
@@ -31,6 +36,8 @@ def command() -> None:
       fornaxc cache gc --max-age 30d --max-size 10GB
       fornaxc cache check --repair
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def _open(cache_dir: Path | None) -> Cache:
@@ -60,6 +67,8 @@ def directory(session: Session, cache_dir: Path | None) -> int:
 def listing(session: Session, cache_dir: Path | None) -> int:
     """List the artifacts, last used first.
 
+    Keys are shortened, which is enough for the other commands; --json has them whole.
+
     \b
     Examples:
       fornaxc cache ls
@@ -69,11 +78,13 @@ def listing(session: Session, cache_dir: Path | None) -> int:
 
     cache = _open(cache_dir)
     artifacts, used = ls(cache), usage(cache)
+    codes = {a.key: _code_key(cache, a) for a in artifacts}
     document = {
         "dir": str(cache.root),
         "artifacts": [
             {
                 "key": a.key,
+                "code_key": codes[a.key],
                 "manifest": a.manifest,
                 "path": str(cache.store.path_of(a.manifest)),
                 "target": a.target,
@@ -86,10 +97,12 @@ def listing(session: Session, cache_dir: Path | None) -> int:
         ],
         "size": used.size,
         "blobs": used.blobs,
+        "beside": used.beside,
     }
     rows = [
         {
-            "key": a.key[:_SHORT],
+            "request_key": a.key[:_SHORT],
+            "code_key": codes[a.key][:_SHORT],
             "target": a.target,
             "size": size(a.size),
             "last_used": moment(a.last_used),
@@ -97,7 +110,8 @@ def listing(session: Session, cache_dir: Path | None) -> int:
         }
         for a in artifacts
     ]
-    total = f"{len(artifacts)} artifact{'' if len(artifacts) == 1 else 's'}, {size(used.size)} in {cache.root}"
+    beside = f" and {size(used.beside)} of MAX's own caches, outcomes and logs" if used.beside else ""
+    total = f"{len(artifacts)} artifact{'' if len(artifacts) == 1 else 's'}, {size(used.size)}{beside} in {cache.root}"
     session.show(document, lambda: "\n".join(part for part in (table(rows), total) if part))
     return 0
 
@@ -108,7 +122,7 @@ def listing(session: Session, cache_dir: Path | None) -> int:
 @options.cache_dir
 @reporting
 def explanation(session: Session, first: str, second: str, cache_dir: Path | None) -> int:
-    """Say which parts of two artifacts' keys differ. A and B are keys (or their beginning) or .fxa files.
+    """Say which parts of two artifacts' keys differ. A and B are request or code keys (or their beginning) or artifact files.
 
     \b
     Examples:
@@ -130,38 +144,57 @@ def explanation(session: Session, first: str, second: str, cache_dir: Path | Non
 
 def _config(cache: Cache, name: str) -> dict[str, Any]:
     """The config of the artifact that a file or the beginning of a key names."""
-    if Path(name).is_file():
-        from fornaxc import api
+    if not Path(name).is_file():
+        return _read_config(_find(cache, name))
+    from fornaxc import api
 
-        document = api.inspect(Path(name))
-        if document["kind"] != "artifact":
-            raise UsageError(f"{name} is a model, not an artifact", code="FX229", hint="give a key or a .fxa file")
-        return document
-    return _read_config(_find(cache, name))
+    document = api.inspect(Path(name))
+    if document["kind"] != "artifact":
+        raise UsageError(f"{name} is a model, not an artifact", code="FX229", hint="give a key or a .fxa file")
+    return document
 
 
 def _find(cache: Cache, prefix: str) -> StoredArtifact:
-    """The one artifact whose key begins with `prefix`. Raises UsageError."""
+    """The one artifact whose request key or code key begins with `prefix`. UsageError, with the candidates, where there are several."""
     from fornaxc.cache.maintenance import ls
 
     wanted = prefix.lower().removeprefix("sha256:")
-    found: dict[str, StoredArtifact] = {}
+    found: dict[str, tuple[Listed, str]] = {}
     for listed in ls(cache):
-        stored = cache.lookup(listed.key, "size")
-        if (
-            stored is not None
-            and wanted
-            and (listed.key.startswith(wanted) or _read_config(stored)["key"].startswith(wanted))
-        ):
-            found.setdefault(listed.manifest, stored)
-    if len(found) != 1:
-        many = "no artifact has" if not found else f"{len(found)} artifacts have"
+        code_key = _code_key(cache, listed)
+        if wanted and (listed.key.startswith(wanted) or code_key.startswith(wanted)):
+            found.setdefault(listed.manifest, (listed, code_key))
+    if not found:
         raise UsageError(
-            f"{many} a key that begins with {prefix!r}",
-            code="FX230",
-            hint="`fornaxc cache ls` lists the keys" if not found else "give more of the key",
+            f"no artifact has a key that begins with {prefix!r}", code="FX230", hint="`fornaxc cache ls` lists the keys"
         )
-    return next(iter(found.values()))
+    if len(found) > 1:
+        candidates = [
+            {"request_key": a.key[:_SHORT], "code_key": code[:_SHORT], "target": a.target, "source": a.source}
+            for a, code in found.values()
+        ]
+        shared = all(code.startswith(wanted) for _, code in found.values())
+        why = "they share compiled code: give a request key" if shared else "give more of the key"
+        raise UsageError(
+            f"{len(found)} artifacts have a key that begins with {prefix!r}", code="FX230", details=candidates, hint=why
+        )
+    ((listed, _),) = found.values()
+    stored = cache.lookup(listed.key, "size")
+    if stored is None:
+        raise CacheError(f"the artifact of {listed.key} is damaged", code="FX604", hint="compile its model again")
+    return stored
+
+
+def _code_key(cache: Cache, listed: Listed) -> str:
+    """The key of an artifact's compiled code; "" where its config cannot be read."""
+    from fornaxc.cache.descriptor import Descriptor, parse_manifest
+
+    try:
+        manifest = parse_manifest(cache.store.path_of(listed.manifest).read_bytes())
+        config = json.loads(cache.store.read(Descriptor.from_json(manifest["config"])) or b"{}")
+        return str(config.get("key", ""))
+    except (OSError, ValueError, ArtifactError):
+        return ""
 
 
 def _read_config(stored: StoredArtifact) -> dict[str, Any]:
@@ -182,6 +215,8 @@ def collect(
 ) -> int:
     """Remove what nothing names any more and, by age and size, artifacts. What is in use stays.
 
+    MAX's own caches, outcomes of qualification and logs count too, and go before any artifact: losing them costs time only.
+
     \b
     Examples:
       fornaxc cache gc
@@ -193,13 +228,15 @@ def collect(
     document = {
         "dry_run": dry_run,
         "removed": report.actions,
+        "beside": report.beside,
         "blobs": report.blobs,
         "freed": report.freed,
         "kept": report.kept,
         "in_use": report.in_use,
     }
     verb = "would remove" if dry_run else "removed"
-    what = f"{verb} {len(report.actions)} entries and {report.blobs} blobs, {size(report.freed)}"
+    beside = f", {', '.join(report.beside)}" if report.beside else ""
+    what = f"{verb} {len(report.actions)} entries and {report.blobs} blobs{beside}: {size(report.freed)}"
     in_use = f"; {len(report.in_use)} entries in use stay" if report.in_use else ""
     session.show(document, lambda: f"{what}; {size(report.kept)} kept{in_use}")
     return 0
@@ -245,17 +282,52 @@ def checking(session: Session, repair: bool, cache_dir: Path | None) -> int:
 @options.cache_dir
 @reporting
 def export(session: Session, key: str, output: Path, cache_dir: Path | None) -> int:
-    """Write the artifact whose key begins with KEY as one file.
+    """Write the artifact of KEY as one file, with what the cache knows to be proven of it.
 
     \b
     Example:
       fornaxc cache export 3f2a91bc model.fxa
     """
     from fornaxc.cache.archive_write import write_archive
+    from fornaxc.cache.evidence import known
 
     cache = _open(cache_dir)
     stored = _find(cache, key)
-    write_archive(output, cache.store.path_of(stored.descriptor.digest).read_bytes(), stored.blobs())
-    document = {"artifact": str(output), "key": _read_config(stored)["key"], "manifest": stored.descriptor.digest}
-    session.show(document, lambda: str(output) if session.quiet else facts(document))
+    digest = stored.descriptor.digest
+    write_archive(output, cache.store.path_of(digest).read_bytes(), stored.blobs(), known(cache, digest))
+    document = {"artifact": str(output), "key": _read_config(stored)["key"], "manifest": digest}
+    shown = {"artifact": document["artifact"], "code key": document["key"], "manifest": digest}
+    session.show(document, lambda: str(output) if session.quiet else facts(shown))
+    return 0
+
+
+@command.command("import")
+@click.argument("artifact", type=options.FILE, metavar="FILE.fxa")
+@options.cache_dir
+@reporting
+def importing(session: Session, artifact: Path, cache_dir: Path | None) -> int:
+    """Put an artifact file into the cache, every byte proven.
+
+    Compiling its model with the same target, options and versions is then a hit here too.
+
+    \b
+    Example:
+      fornaxc cache import model.fxa
+    """
+    from fornaxc import api
+
+    result = api.import_artifact(artifact, cache_dir=cache_dir)
+    document = {
+        "artifact": str(result.artifact),
+        "key": result.key,
+        "request_key": result.request_key,
+        "target": result.target,
+    }
+    shown = {
+        "artifact": document["artifact"],
+        "request key": result.request_key,
+        "code key": result.key,
+        "target": result.target,
+    }
+    session.show(document, lambda: str(result.artifact) if session.quiet else facts(shown))
     return 0

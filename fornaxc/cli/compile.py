@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @click.command("compile")
 @click.argument("model", type=options.FILE)
-@options.target
+@options.target("What to compile for")
 @click.option("-o", "--output", type=options.FILE, metavar="OUT.fxa", help="Also write the artifact as one file.")
 @options.dims
 @options.cache_dir
-@options.optimization
+@options.optimization(1)
 @options.host_fallback
 @options.timeout
 @click.option(
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @reporting
 def command(session: Session, model: Path, **choices: Any) -> int:
-    """Compile MODEL (.onnx) for a target, or find it in the cache.
+    """Compile MODEL for a target, or find it in the cache. MODEL is ONNX, or StableHLO as text, bytecode or a jax.export file.
 
     Prints where the artifact is; with -q, its path alone.
 
@@ -46,6 +46,7 @@ def command(session: Session, model: Path, **choices: Any) -> int:
       fornaxc compile model.onnx
       fornaxc compile model.onnx --target amd -o model.fxa
       fornaxc compile model.onnx --target nvidia:sm_80 --dim batch=8 --json
+      fornaxc compile model.mlir -o model.fxa
       fornaxc compile model.onnx --stop-after import --dump ir/
     """
     from fornaxc import api
@@ -60,10 +61,15 @@ def _text(model: Path, result: CompileResult) -> str:
     if result.artifact is None:
         return facts({"model": model.name, "target": result.target, "artifact": "none: stopped before one was made"})
     seconds = sum(result.phases.values())
-    found = "found in the cache" if result.cache == "hit" else f"compiled in {seconds:.1f} s"
+    if result.cache == "hit":
+        found = "found in the cache"
+    elif result.code == "hit":
+        found = f"its compiled code was in the cache; weights packed in {seconds:.1f} s"
+    else:
+        found = f"compiled in {seconds:.1f} s"
     lines = [
         f"{model.name} for {result.target}: {found}",
-        facts({"artifact": result.artifact, "key": result.key}, indent=2),
+        facts({"artifact": result.artifact, "request key": result.request_key, "code key": result.key}, indent=2),
     ]
     host_nodes = result.manifest.get("host_nodes", [])
     if host_nodes:

@@ -12,6 +12,7 @@ import click
 
 from fornaxc.errors import FornaxError, ToolchainError, UsageError
 
+_LONGEST_LIST = 5
 _INTERRUPTED, _TERMINATED, _BROKEN_PIPE = 130, 143, 141  # 128 + the signal's number
 
 
@@ -91,7 +92,8 @@ def _show(document: dict[str, Any], arguments: Sequence[str]) -> None:
 def _text(document: dict[str, Any]) -> str:
     from fornaxc.cli.text import facts, table
 
-    details, told = document["details"], document["message"] + document["hint"]
+    told = document["message"] + document["hint"]
+    details = [{name: _shortened(value) for name, value in detail.items()} for detail in document["details"]]
     lines = [f"error [{document['code']}]: {document['message']}"]
     if len(details) == 1:
         lines.append(facts({name: value for name, value in details[0].items() if str(value) not in told}, indent=2))
@@ -100,6 +102,13 @@ def _text(document: dict[str, Any]) -> str:
     if document["hint"]:
         lines.append(f"hint: {document['hint']}")
     return "\n".join(line for line in lines if line)
+
+
+def _shortened(value: Any) -> Any:
+    """A long list as its first and last entries; --json has it whole."""
+    if not isinstance(value, list) or len(value) <= _LONGEST_LIST:
+        return value
+    return [*value[: _LONGEST_LIST - 2], f"... {value[-1]} ({len(value)} in all)"]
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

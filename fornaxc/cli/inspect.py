@@ -14,11 +14,14 @@ from fornaxc.cli.text import facts, shape, size, table
 
 @click.command("inspect")
 @click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
-@options.target
+@options.target("Whose support of MODEL to judge", default=None)
 @options.dims
+@options.cache_dir
 @reporting
-def command(session: Session, model_or_artifact: Path, target: str, dims: dict[str, int]) -> int:
-    """Show what MODEL (.onnx) or ARTIFACT (.fxa) holds, and whether the target supports it. Compiles nothing.
+def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
+    """Show what MODEL (ONNX or StableHLO) holds and whether the target supports it, or what ARTIFACT (.fxa) holds. Compiles nothing.
+
+    Of an artifact: also what it, or the cache, knows to be proven, against which oracle and within which tolerance.
 
     \b
     Examples:
@@ -28,7 +31,7 @@ def command(session: Session, model_or_artifact: Path, target: str, dims: dict[s
     """
     from fornaxc import api
 
-    document = api.inspect(model_or_artifact, target=target, dims=dims)
+    document = api.inspect(model_or_artifact, **choices)
     session.show(document, lambda: _text(document))
     return 0
 
@@ -85,7 +88,7 @@ def _artifact(document: dict[str, Any]) -> str:
         {
             "artifact": document["path"],
             "format": document["format"],
-            "key": document["key"],
+            "code key": document["key"],
             "target": document["target"]["label"],
             "source": document["source"].get("digest"),
             "ir": document["ir_digest"],
@@ -99,10 +102,10 @@ def _artifact_tables(document: dict[str, Any]) -> list[str]:
     parts = ["blobs:", table(blobs, indent=2)]
     if document["host_nodes"]:
         parts += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
-    runs = [
-        {name: run.get(name) for name in ("when", "verdict", "executed_on", "oracle")} for run in document["verified"]
-    ]
-    return [*parts, "verified:", table(runs, indent=2) if runs else "  never"]
+    names = ("when", "verdict", "executed_on", "oracle", "samples", "tolerance", "known_to")
+    runs = [{name: run.get(name) for name in names} for run in document["verified"]]
+    never = "  nothing is known, to the artifact or to the cache; `fornaxc verify` proves it"
+    return [*parts, "verified:", table(runs, indent=2) if runs else never]
 
 
 def _tensor(tensor: Any) -> dict[str, Any]:

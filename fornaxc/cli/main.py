@@ -60,6 +60,7 @@ class _Verbs(click.Group):
 
 @click.group(
     cls=_Verbs,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit status: 0 ok, 1 mismatch, 2 usage, 3 unsupported, 4 bad model or artifact, 5 toolchain failure, 6 "
     "cache failure. Shell completion: see docs/cli.md.",
@@ -78,6 +79,8 @@ def group(ctx: click.Context, quiet: bool, verbose: int) -> None:
       fornaxc run m.fxa --inputs in.npz -o out.npz
     """
     ctx.obj = Session(quiet, verbose)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from fornaxc.cli.text import facts, table
 
 @click.command("ops")
 @click.argument("operator", required=False)
-@options.target
+@options.target("Whose evidence to list")
 @reporting
 def command(session: Session, operator: str | None, target: str) -> int:
     """List the ONNX operators with what is known to work on a target; with OPERATOR, all that is known of it.

@@ -35,15 +35,19 @@ def _dims(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return sizes
 
 
-target = click.option(
-    "-t",
-    "--target",
-    default="cpu",
-    show_default=True,
-    metavar="TARGET",
-    shell_complete=complete_target,
-    help="What to compile for: cpu, cpu:NAME, nvidia[:sm_..], amd[:gfx..], apple. `fornaxc targets` lists them.",
-)
+def target(purpose: str, *, default: str | None = "cpu") -> Callable[[Command], Command]:
+    """The option --target. Where it may be refused, its default is None, which means cpu."""
+    return click.option(
+        "-t",
+        "--target",
+        default=default,
+        show_default=True if default else "cpu",
+        metavar="TARGET",
+        shell_complete=complete_target,
+        help=f"{purpose}: cpu, cpu:NAME, nvidia[:sm_..], amd[:gfx..], apple. `fornaxc targets` lists them.",
+    )
+
+
 dims = click.option(
     "--dim",
     "dims",
@@ -64,16 +68,22 @@ timeout = click.option(
     metavar="SECONDS",
     help="Give up when MAX takes longer than this.",
 )
-optimization = click.option(
-    "-O",
-    "optimization",
-    type=click.IntRange(0, 3),
-    default=1,
-    show_default=True,
-    metavar="LEVEL",
-    help="0 to 3. On a GPU, 0 and 1 take kernels that are compiled once for all shapes; 2 and 3 take MAX's own for products, convolutions "
-    "and pools, tuned for each shape, which takes half a minute or more to compile for each. On a CPU all levels are the same.",
-)
+
+
+def optimization(default: int | None) -> Callable[[Command], Command]:
+    """The option -O. Where it may be refused, its default is None, which means 1."""
+    return click.option(
+        "-O",
+        "optimization",
+        type=click.IntRange(0, 3),
+        default=default,
+        show_default=True if default else "1",
+        metavar="LEVEL",
+        help="0 to 3. On a GPU, 0 and 1 take kernels that are compiled once for all shapes; 2 and 3 take MAX's own for products, convolutions "
+        "and pools, tuned for each shape, which takes half a minute or more to compile for each. On a CPU all levels are the same.",
+    )
+
+
 host_fallback = click.option(
     "--no-host-fallback",
     "host_fallback",

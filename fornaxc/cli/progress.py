@@ -51,7 +51,7 @@ def _make(terminal: bool) -> _Display:
 
 
 class Lines:
-    """A line when a phase begins and one when it ends."""
+    """A line when a phase begins and one when it ends or fails."""
 
     def __init__(self) -> None:
         self._begun: dict[str, float] = {}
@@ -61,10 +61,16 @@ class Lines:
             self._begun[phase] = perf_counter()
             line = f"{phase}: {_DESCRIPTIONS.get(phase, '')}".rstrip(": ")
         elif event == "end":
-            line = f"{phase}: done in {perf_counter() - self._begun.pop(phase, perf_counter()):.1f} s"
+            line = f"{phase}: done in {self._seconds(phase):.1f} s"
+        elif event == "failed":
+            line = f"{phase}: failed after {self._seconds(phase):.1f} s"
         else:
             line = f"{phase}: {event}"
         print(line, file=sys.stderr, flush=True)
+
+    def _seconds(self, phase: str) -> float:
+        now = perf_counter()
+        return now - self._begun.pop(phase, now)
 
     def close(self) -> None:
         self._begun.clear()

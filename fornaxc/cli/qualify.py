@@ -18,7 +18,7 @@ _SHOWN = 40
 
 @click.command("qualify")
 @click.argument("suite")
-@options.target
+@options.target("What to compile for")
 @click.option(
     "--filter",
     "filters",

@@ -13,7 +13,7 @@ _DESCRIPTIONS = {phase.name: phase.description for phase in PHASES}
 
 
 class Spinner:
-    """A live line per running phase, replaced by its duration when it ends."""
+    """A live line per running phase, replaced by its duration when it ends or fails."""
 
     def __init__(self) -> None:
         self._bar = Progress(
@@ -30,11 +30,12 @@ class Spinner:
         if event == "start":
             task = self._bar.add_task(f"[bold]{phase}[/bold] {_DESCRIPTIONS.get(phase, '')}", total=None)
             self._running[phase] = (task, perf_counter())
-        elif event == "end":
+        elif event in ("end", "failed"):
             if phase in self._running:
                 task, begun = self._running.pop(phase)
                 self._bar.remove_task(task)
-                self._bar.console.print(f"[green]✓[/green] {phase} {perf_counter() - begun:.1f} s")
+                mark = "[green]✓[/green]" if event == "end" else "[red]✗[/red]"
+                self._bar.console.print(f"{mark} {phase} {perf_counter() - begun:.1f} s")
         else:
             self._bar.console.print(f"  {phase}: {event}", markup=False)
 

@@ -15,7 +15,7 @@ from fornaxc.cli.text import facts, shape, table
 
 @click.command("verify")
 @click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
-@options.target
+@options.target("What to compile MODEL for", default=None)
 @click.option(
     "--model", type=options.FILE, metavar="MODEL", help="The source model of an artifact: the oracle runs it."
 )
@@ -28,7 +28,7 @@ from fornaxc.cli.text import facts, shape, table
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
 @options.cache_dir
-@options.optimization
+@options.optimization(None)
 @options.host_fallback
 @options.timeout
 @reporting
@@ -36,7 +36,8 @@ def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
     """Prove the numbers of MODEL (compiling it first) or ARTIFACT (.fxa) against onnxruntime.
 
     Exit status 1 where an output differs. For a target that this machine cannot run, the same graph is proven on
-    `cpu`, and the verdict is `unproven` for the target itself.
+    `cpu`, and the verdict is `unproven` for the target itself. Given inputs and outputs are judged before anything is
+    compiled. The cache keeps the outcome; `fornaxc inspect` shows it.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ class Report:
     target: str
     executed_on: str
     oracle: str
-    rows: Sequence[Row]
+    rows: Sequence[Row] = field(repr=False)
     key: str
     samples: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -50,7 +50,7 @@ class Report:
         }
 
     def record(self, when: str) -> dict[str, Any]:
-        """What the manifest keeps of it."""
+        """What is kept of it (`fornaxc.cache.evidence`), and shipped with the artifact."""
         return {
             "when": when,
             "verdict": self.verdict,
@@ -58,9 +58,10 @@ class Report:
             "oracle": self.oracle,
             "seed": self.seed,
             "samples": list(self.samples),
+            "tolerance": sorted({str(row.tolerance) for row in self.rows if row.tolerance is not None}),
             "outputs": [
-                {"name": r.name, "sample": r.sample, "verdict": r.verdict, "max_abs": r.to_json()["max_abs"]}
-                for r in self.rows
+                {name: row.to_json()[name] for name in ("name", "sample", "verdict", "max_abs", "tolerance")}
+                for row in self.rows
             ],
             "notes": list(self.notes),
         }

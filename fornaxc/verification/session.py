@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fornaxc.artifact import Artifact, open_artifact
-from fornaxc.cache import Cache, Descriptor, media
-from fornaxc.compiler import Compiled, Request, compile_model, publish, timestamp
-from fornaxc.errors import UsageError
-from fornaxc.ir.graph import Array, Graph
+from fornaxc.cache import Cache, media
+from fornaxc.cache.evidence import remember
+from fornaxc.compiler import Request, compile_model, timestamp
+from fornaxc.errors import CacheError, UsageError
+from fornaxc.ir.graph import Graph
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
+from fornaxc.signature import check_expected, check_inputs
 from fornaxc.sources import import_source, oracle_of
 from fornaxc.targets import parse_target
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
 from fornaxc.verification.report import Report
 from fornaxc.verification.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
+Samples = tuple[list[Sample], list[str]]
+"""Inputs with their references, and what a reader must know of them."""
 
-def verify_model(path: Path, request: Request, cache: Cache, given: dict[str, Any], progress: Progress) -> Report:
-    """Compile a model for the target; run it, or where the target cannot run here the same program on this CPU."""
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a user gives to a verification: .npz files of inputs and golden outputs, the seed of generated inputs, tolerances in
+    place of the default ones, and the seconds that running may take."""
+
+    inputs: Path | None = None
+    expected: Path | None = None
+    seed: int = 0
+    rtol: float | None = None
+    atol: float | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.expected is not None and self.inputs is None:
+            raise UsageError(
+                "--expected needs the inputs that it belongs to", code="FX226", hint="give them with --inputs"
+            )
+
+
+def verify_model(path: Path, request: Request, cache: Cache, given: Given, progress: Progress) -> Report:
+    """Compile a model for the target; run it, or where the target cannot run here the same program on this CPU.
+
+    Given arrays are judged before anything is compiled.
+    """
+
+    def prepared() -> Samples:
+        graph, _ = import_source(path, request.dims, cache.digests.of_file)
+        return _samples(graph, partial(oracle_of, path, graph), given)
+
+    early = prepared() if given.inputs is not None else None
     compiled = compile_model(path, request, cache, progress)
     ran, ran_request, notes = compiled, request, []
     reason = request.target.cannot_run(compiled.config["target"])
@@ -34,75 +70,67 @@ def verify_model(path: Path, request: Request, cache: Cache, given: dict[str, An
         )
     clock = Clock(progress)
     with clock.phase("verify"):
-        graph, facts = import_source(path, request.dims, cache.digests.of_file)
-        samples, more = _samples(graph, oracle_of(path, graph), given)
+        samples, more = early or prepared()
         report = _report(
             ran.path, compiled.config, samples, [*notes, *more], given, executed_on=ran_request.target.label
         )
-        _record(cache, request, path, facts, compiled, report)
+        _record(cache, compiled.artifact.descriptor.digest, report)
     return replace(report, phases={**compiled.seconds, **clock.seconds})
 
 
-def verify_artifact(path: Path, model: Path | None, given: dict[str, Any], progress: Progress) -> Report:
+def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, progress: Progress) -> Report:
     """Run an artifact as it is, against its source model or the program that it carries."""
     from fornaxc.artifact import check_runnable
 
-    artifact = open_artifact(path)
+    artifact = open_artifact(path, cache)
     check_runnable(artifact)
     clock = Clock(progress)
     with clock.phase("verify"):
         notes: list[str] = []
+        graph = embedded_graph(artifact)
+        oracle: Callable[[], Oracle] = partial(GraphOracle, graph)
         if model is not None:
-            source, facts = import_source(model, {}, Cache.open().digests.of_file)
+            source, facts = import_source(model, {}, cache.digests.of_file)
             if facts["digest"] != artifact.config["source"]["digest"]:
                 raise UsageError(
                     f"{model} is not the model that {path} was compiled from",
                     code="FX225",
                     details=[{"artifact": artifact.config["source"]["digest"], "model": facts["digest"]}],
                 )
-            oracle: Oracle = oracle_of(model, source)
-            graph = embedded_graph(artifact)
-        else:
-            graph = embedded_graph(artifact)
-            oracle = GraphOracle(graph)
-            if given["expected"] is None:
-                notes.append(
-                    "the reference is the artifact's own graph: its import from the source model is not proven"
-                )
+            oracle = partial(oracle_of, model, source)
+        elif given.expected is None:
+            notes.append("the reference is the artifact's own graph: its import from the source model is not proven")
         samples, more = _samples(graph, oracle, given)
         label = artifact.config["target"]["label"]
         report = _report(path, artifact.config, samples, [*notes, *more], given, executed_on=label)
+        _record(artifact.cache or cache, artifact.digest, report)
     return replace(report, phases=clock.seconds)
 
 
 def embedded_graph(artifact: Artifact) -> Graph:
     """The program that an artifact carries, its weights read from the artifact."""
-    from fornaxc.ir.serialize import graph_from_json, type_from_json
-    from fornaxc.weights import read_weights
+    from fornaxc.ir.serialize import graph_from_json
 
-    types = [type_from_json(t) for t in artifact.config["weights"]]
-    arrays: list[Array] = []
-    if types:
-        file, offset, _ = artifact.locate(artifact.layer(media.WEIGHTS).digest)
-        arrays = read_weights(file, offset, types)
+    _, arrays = artifact.weights()
     return graph_from_json(json.loads(artifact.read(media.IR)), lambda number, type: arrays[number])
 
 
-def _samples(graph: Graph, oracle: Oracle, given: dict[str, Any]) -> tuple[list[Sample], list[str]]:
-    if given["inputs"] is None:
-        if given["expected"] is not None:
-            raise UsageError(
-                "--expected needs the inputs that it belongs to", code="FX226", hint="give them with --inputs"
-            )
-        return generated_samples(graph, oracle, given["seed"])
-    inputs = with_dtypes(load_npz(given["inputs"], "inputs"), {str(v.name): v.type.dtype.numpy for v in graph.inputs})
-    label = given["inputs"].name
-    if given["expected"] is not None:
-        dtypes = {n: v.type.dtype.numpy for n, v in zip(graph.output_names, graph.outputs, strict=True)}
-        outputs = with_dtypes(load_npz(given["expected"], "expected outputs"), dtypes)
-        return [Sample(label, inputs, Reference(outputs, "golden"))], []
+def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Samples:
+    """Given inputs with their reference, or generated ones. Raises UsageError where given arrays do not fit the graph."""
+    if given.inputs is None:
+        return generated_samples(graph, oracle(), given.seed)
+    signature = {str(v.name): v.type for v in graph.inputs}
+    loaded = with_dtypes(load_npz(given.inputs, "inputs"), {n: t.dtype.numpy for n, t in signature.items()})
+    inputs, sizes = check_inputs(signature, graph.constraints, loaded)
+    label = given.inputs.name
+    if given.expected is not None:
+        results = {n: v.type for n, v in zip(graph.output_names, graph.outputs, strict=True)}
+        golden = load_npz(given.expected, "expected outputs")
+        golden = with_dtypes(golden, {n: t.dtype.numpy for n, t in results.items()})
+        check_expected(results, sizes, golden)
+        return [Sample(label, inputs, Reference(golden, "golden"))], []
     try:
-        reference = oracle(inputs)
+        reference = oracle()(inputs)
     except OracleRefused as refusal:
         raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
     return [Sample(label, inputs, reference)], []
@@ -113,11 +141,11 @@ def _report(
     config: dict[str, Any],
     samples: list[Sample],
     notes: list[str],
-    given: dict[str, Any],
+    given: Given,
     *,
     executed_on: str,
 ) -> Report:
-    rows = compare_samples(artifact, samples, given["rtol"], given["atol"], given["timeout"])
+    rows = compare_samples(artifact, samples, given.rtol, given.atol, given.timeout)
     notes += [note for sample in samples for note in sample.reference.notes]
     oracles = dict.fromkeys(s.reference.oracle for s in samples)
     return Report(
@@ -130,14 +158,13 @@ def _report(
         [s.label for s in samples],
         list(dict.fromkeys(notes)),
         config["host_nodes"],
-        given["seed"] if given["inputs"] is None else None,
+        given.seed if given.inputs is None else None,
     )
 
 
-def _record(
-    cache: Cache, request: Request, path: Path, facts: dict[str, Any], compiled: Compiled, report: Report
-) -> None:
-    """Keep the outcome in the manifest of the cached artifact."""
-    config = {**compiled.config, "verified": [report.record(timestamp())]}
-    layers = [Descriptor.from_json(layer) for layer in compiled.artifact.manifest["layers"]]
-    publish(cache, request, path, facts, config, layers)
+def _record(cache: Cache, digest: str, report: Report) -> None:
+    """Keep the outcome beside the artifact; a cache that cannot be written costs the record, not the verdict."""
+    try:
+        remember(cache, digest, [report.record(timestamp())])
+    except CacheError as error:
+        logging.getLogger("fornaxc").warning("the outcome is not kept: %s", error.message)

@@ -46,7 +46,7 @@ def test_ls(cli: Cli, cache: Cache) -> None:
     assert {a["source"] for a in document["artifacts"]} == {"one.onnx", "two.onnx", "three.onnx"}
     assert all(Path(a["path"]).is_file() for a in document["artifacts"])
     told = cli("cache", "ls").out
-    assert told.splitlines()[0].split() == ["key", "target", "size", "last", "used", "source"]
+    assert told.splitlines()[0].split() == "request key code key target size last used source".split()
     assert "3 artifacts" in told
 
 
@@ -70,6 +70,16 @@ def test_keys_that_name_nothing_or_too_much(cli: Cli, cache: Cache) -> None:
     shared = key_of({"target": "cpu", "graph": "g1"})
     ambiguous = cli("cache", "explain", shared, shared, "--json")
     assert (ambiguous.status, ambiguous.document["message"][:12]) == (2, "2 artifacts ")
+    assert {d["source"] for d in ambiguous.document["details"]} == {"one.onnx", "three.onnx"}
+    assert "give a request key" in ambiguous.document["hint"]
+
+
+def test_either_key_names_an_artifact(cli: Cli, cache: Cache, tmp_path: Path) -> None:
+    """`compile` and `cache ls` print both; whole or shortened, each is taken."""
+    listed = {a["source"]: a for a in cli("cache", "ls", "--json").document["artifacts"]}["two.onnx"]
+    assert listed["code_key"] == key_of({"target": "cpu", "graph": "g2"})
+    for name in (listed["key"], listed["code_key"], listed["key"][:12], listed["code_key"][:12]):
+        assert cli("cache", "export", name, tmp_path / "two.fxa", "--json").document["manifest"] == listed["manifest"]
 
 
 def test_gc(cli: Cli, cache: Cache) -> None:
