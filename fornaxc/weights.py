@@ -67,12 +67,12 @@ def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     file.write(len(text).to_bytes(8, "little") + text)
     for weight in weights:
-        array = np.ascontiguousarray(weight.load())
+        array = weight.load()
         wanted = tuple(weight.type.shape)
         if array.dtype != weight.type.dtype.numpy or array.shape != wanted:
             found = f"{array.dtype} {list(array.shape)}"
             raise ModelError(f"the constant {weight.name!r} holds {found}, not {weight.type}", code="FX430")
-        file.write(array.reshape(-1).view(np.uint8).data)
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         file.write(b"\0" * (-array.nbytes % ALIGNMENT))
 
 

@@ -54,3 +54,12 @@ def test_weights_are_aligned_wherever_they_lie(tmp_path: Path, shift: int) -> No
     (array,) = read_weights(path, shift, [type])
     assert np.array_equal(array, content)
     assert array.ctypes.data % 4 == 0
+
+
+def test_a_weight_of_rank_0_keeps_its_shape(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    type = TensorType(DType.F32, ())
+    with path.open("wb") as file:
+        write_weights(file, [Constant(type, lambda: np.array(2.5, np.float32), False, "w")])
+    (array,) = read_weights(path, 0, [type])
+    assert array.shape == () and array == np.float32(2.5)
