@@ -22,11 +22,12 @@ class OracleRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an oracle says of one sample, and which oracle it was."""
+    """What an oracle says of one sample, and which oracle it was; `others` are references of further oracles."""
 
     outputs: dict[str, Array]
     oracle: str
     notes: tuple[str, ...] = ()
+    others: tuple[Reference, ...] = ()
 
 
 class _RuntimeOracle:
@@ -41,11 +42,11 @@ class _RuntimeOracle:
     def __call__(self, inputs: Mapping[str, Array]) -> Reference:
         """The reference for one sample. Raises OracleRefused where no oracle can give one."""
         try:
-            plain = self._onnxruntime(inputs, optimise=False)
+            plain = self.onnxruntime(inputs, optimise=False)
         except OracleRefused as refusal:
             return self.second(inputs, f"{self.name} refused: {refusal}")
         try:
-            optimised = self._onnxruntime(inputs, optimise=True)
+            optimised = self.onnxruntime(inputs, optimise=True)
         except OracleRefused as refusal:
             return Reference(plain, self.name, (f"onnxruntime's optimised run refused: {refusal}",))
         rows = compare_outputs(optimised, plain)
@@ -58,7 +59,8 @@ class _RuntimeOracle:
         """The second oracle's reference, with a note that says why it was asked."""
         raise NotImplementedError
 
-    def _onnxruntime(self, inputs: Mapping[str, Array], *, optimise: bool) -> dict[str, Array]:
+    def onnxruntime(self, inputs: Mapping[str, Array], *, optimise: bool) -> dict[str, Array]:
+        """What onnxruntime alone gives for one sample. Raises OracleRefused where it refuses."""
         import onnxruntime as ort
 
         from fornaxc.ir.types import DType
