@@ -1,0 +1,197 @@
+"""From a mismatch to its cause: the import, a pass, or a node as the device computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fornaxc.cache import Cache
+from fornaxc.compiler import Request
+from fornaxc.diagnosis.bisect import Found, bisect
+from fornaxc.diagnosis.rounds import drive
+from fornaxc.errors import UsageError
+from fornaxc.ir.graph import Array, Graph
+from fornaxc.ir.interpreter import run
+from fornaxc.npz import load_npz, with_dtypes
+from fornaxc.passes.pipeline import PASSES
+from fornaxc.passes.prepack import prepack
+from fornaxc.phases import Clock, Progress
+from fornaxc.qualify.programs import HOST, Options
+from fornaxc.sources import format_of, import_source, oracle_of
+from fornaxc.targets import parse_target
+from fornaxc.verification.compare import Row, compare_outputs
+from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.verify import Sample, generated_samples
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """Where a model's numbers go wrong.
+
+    `stage` is `import` (the graph means something else than the model: `source_node` says where), `pass` (`pass_name` changed what the graph
+    computes), `device` (`found` has the node) or `none`. `sample` names the sizes of the inputs, `executed_on` the device.
+    """
+
+    stage: str
+    sample: str
+    executed_on: str
+    found: Found | None = None
+    source_node: str = ""
+    pass_name: str = ""
+    notes: Sequence[str] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The cause in one sentence."""
+        found = self.found
+        if self.stage == "import":
+            return (
+                f"the import differs from the oracle, first at {self.source_node or 'a node that could not be named'}"
+            )
+        if self.stage == "pass":
+            return f"the pass {self.pass_name} changed what the graph computes (it can be left out with --no-pass {self.pass_name})"
+        if found is None or found.kind == "none" or found.node is None:
+            return (
+                "the program with its values fetched did not run"
+                if found and found.kind == "failed"
+                else "nothing diverges"
+            )
+        node = f"{found.node.origin or 'a node without a name'} as {found.node.op}"
+        if found.kind == "accumulated":
+            return f"no node is wrong by itself; {node} adds most to the error"
+        if found.kind == "fused":
+            return f"{node} is wrong, only where it is fused with the nodes before it"
+        return f"the first node that is wrong by itself is {node}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "cause": self.sentence,
+            "sample": self.sample,
+            "executed_on": self.executed_on,
+            "source_node": self.source_node,
+            "pass": self.pass_name,
+            "notes": list(self.notes),
+            "found": None if self.found is None else self.found.to_json(),
+        }
+
+
+def bisect_model(
+    path: Path,
+    request: Request,
+    cache: Cache,
+    *,
+    inputs: Path | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    failing: Sequence[str] = (),
+    progress: Progress,
+) -> Bisection:
+    """Find where the numbers of a model go wrong, on the inputs given or on the generated sample that is among `failing`.
+
+    A target that cannot run here is replaced by this CPU. Raises what `verify` raises.
+    """
+    target = request.target
+    if target.cannot_run(target.record()):
+        target = parse_target("cpu")
+    clock = Clock(progress)
+    with clock.phase("verify"):
+        graph, _ = import_source(path, request.dims, cache.digests.of_file)
+        sample = chosen_sample(path, graph, inputs, seed, failing)
+        arrays = [sample.inputs[n] for n in graph.input_names]
+        imported, refused = _interpreted(graph, arrays)
+        notes = [refused] if refused else []
+        if imported is not None and not _agree(imported, sample.reference.outputs, rtol, atol):
+            node = _first_wrong_import(path, request.dims, sample) if format_of(path) == "onnx" else ""
+            return Bisection("import", sample.label, target.label, source_node=node, notes=notes)
+        for step in PASSES:
+            if not step.applies(target.device, request.optimization) or step.name in request.disabled_passes:
+                continue
+            graph = step.function(graph)
+            after, _ = _interpreted(graph, arrays)
+            if imported is not None and after is not None and not _agree(after, imported, rtol, atol):
+                return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
+        options = diagnosis_options(cache, request, _worker_target(request, target))
+        search = bisect(prepack(graph), arrays, rtol=rtol, atol=atol)
+        found = drive({"bisect": search}, options)["bisect"]
+    return Bisection("none" if found.kind == "none" else "device", sample.label, target.label, found, notes=notes)
+
+
+def _worker_target(request: Request, target: Any) -> dict[str, str]:
+    if target.device == "cpu":
+        return {**HOST, "cpu": target.virtual_cpu}
+    return {"device_kind": target.device, "api": target.api, "arch": target.arch, "cpu": target.virtual_cpu}
+
+
+def diagnosis_options(cache: Cache, request: Request, target: dict[str, str]) -> Options:
+    """How searches run their programs: with MAX's caches in the cache's folder, within the request's time-out."""
+    engine = cache.root / "toolchain"
+    environment = {"MODULAR_CACHE_DIR": str(engine / "kernels"), "MODULAR_MAX_CACHE_DIR": str(engine / "models")}
+    return Options(target=target, environment=environment, timeout=request.timeout or 1800)
+
+
+def chosen_sample(path: Path, graph: Graph, inputs: Path | None, seed: int, failing: Sequence[str]) -> Sample:
+    """The inputs given, or the generated sample that failed (else the first), with the oracle's reference."""
+    oracle = oracle_of(path, graph)
+    if inputs is None:
+        samples, _ = generated_samples(graph, oracle, seed)
+        return next((s for s in samples if s.label in failing), samples[0])
+    arrays = with_dtypes(load_npz(inputs, "inputs"), {str(v.name): v.type.dtype.numpy for v in graph.inputs})
+    missing = [n for n in graph.input_names if n not in arrays]
+    if missing:
+        raise UsageError(f"the inputs file lacks {', '.join(missing)}", code="FX225")
+    try:
+        reference = oracle(arrays)
+    except OracleRefused as refusal:
+        raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
+    return Sample(inputs.name, arrays, reference)
+
+
+def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array] | None, str]:
+    """What numpy makes of a graph; where an operation has no numpy form, None and a note."""
+    try:
+        return dict(zip(graph.output_names, run(graph, arrays), strict=True)), ""
+    except Exception as error:
+        return None, f"the import and the passes were not compared: numpy cannot run the graph ({error})"
+
+
+def _agree(
+    outputs: Mapping[str, Array], references: Mapping[str, Array], rtol: float | None, atol: float | None
+) -> bool:
+    return not _wrong(outputs, references, rtol, atol)
+
+
+def _wrong(
+    outputs: Mapping[str, Array], references: Mapping[str, Array], rtol: float | None = None, atol: float | None = None
+) -> list[Row]:
+    return [r for r in compare_outputs(outputs, references, rtol=rtol, atol=atol) if r.verdict == "fail"]
+
+
+def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> str:
+    """The first node of an ONNX model whose import computes something else than onnxruntime, in words; "" where none can be named."""
+    from tempfile import TemporaryDirectory
+
+    import onnx
+
+    from fornaxc.importers.onnx.importer import import_onnx
+    from fornaxc.verification.oracle import OnnxOracle
+
+    with TemporaryDirectory(prefix="fornaxc-taps-") as folder:
+        model = onnx.load(path)
+        known = {o.name for o in model.graph.output}
+        makers = {name: node for node in model.graph.node for name in node.output if name}
+        model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in makers if n not in known)
+        tapped = Path(folder) / "tapped.onnx"
+        try:
+            onnx.save_model(model, tapped, save_as_external_data=True, location="tapped.data")
+            graph = import_onnx(tapped, dims)
+            reference: Reference = OnnxOracle(tapped)(sample.inputs)
+            values = run(graph, [sample.inputs[n] for n in graph.input_names])
+        except Exception:  # sequences and optional values cannot be outputs everywhere
+            return ""
+        found = {r.name for r in _wrong(dict(zip(graph.output_names, values, strict=True)), reference.outputs)}
+        node = next((n for n in model.graph.node if any(o in found for o in n.output)), None)
+        return "" if node is None else f"{node.op_type} {node.name!r}"

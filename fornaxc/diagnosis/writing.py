@@ -1,0 +1,24 @@
+"""Writes a case as an ONNX file with its inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fornaxc.diagnosis.edits import Case
+from fornaxc.errors import UsageError
+from fornaxc.export.onnx import export_onnx
+from fornaxc.npz import save_npz
+
+
+def write_case(case: Case, path: Path) -> list[Path]:
+    """Write the model to `path`, weights inside, and the inputs to the .npz file beside it; the files."""
+    model = export_onnx(case.graph)
+    inputs = path.with_suffix(".npz")
+    try:
+        path.write_bytes(model.SerializeToString())
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", code="FX228", hint="give the name of a file in an existing folder"
+        ) from error
+    save_npz(inputs, dict(zip(case.graph.input_names, case.inputs, strict=True)))
+    return [path, inputs]

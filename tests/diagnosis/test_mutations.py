@@ -1,0 +1,118 @@
+"""Faults planted in lowering rules, one in the middle of each model of more than a hundred nodes: `verify` must see each, bisection
+must name the node, reduction must end with a few nodes. Run it with `make test-mutations`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import mutation_models
+import numpy as np
+import pytest
+from mutations import MUTATIONS
+
+from fornaxc.diagnosis.bisect import Found, bisect
+from fornaxc.diagnosis.checks import WRONG, verify_check
+from fornaxc.diagnosis.edits import Case
+from fornaxc.diagnosis.reduce import Reduced, reduce
+from fornaxc.diagnosis.rounds import drive
+from fornaxc.diagnosis.writing import write_case
+from fornaxc.importers.onnx.importer import import_onnx
+from fornaxc.ir.graph import Graph, Origin
+from fornaxc.passes.pipeline import optimize
+from fornaxc.passes.prepack import prepack
+from fornaxc.qualify import programs
+from fornaxc.qualify.programs import Options, Program, run_programs
+from fornaxc.verification.compare import compare_outputs, verdict_of
+from fornaxc.verification.oracle import OnnxOracle
+
+pytestmark = pytest.mark.slow
+X = np.random.default_rng(3).standard_normal(mutation_models.SHAPE).astype(np.float32)
+ONLY = os.environ.get("FORNAXC_MUTATIONS", "").split()
+NAMES = [n for n in MUTATIONS if not ONLY or n in ONLY]
+
+
+@pytest.fixture(scope="module")
+def options() -> Options:
+    return Options(environment={"PYTHONPATH": str(Path(__file__).parent)}, timeout=3000)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def faulty_child() -> object:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(programs, "CHILD", "mutant_module")
+    yield patch
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Graph]]:
+    """The models by fault, and one without."""
+    folder = tmp_path_factory.mktemp("models")
+    found = {}
+    for name in [*NAMES, "no_fault"]:
+        build = MUTATIONS[name].build if name in MUTATIONS else next(iter(MUTATIONS.values())).build
+        path = folder / f"{name}.onnx"
+        path.write_bytes(mutation_models.model(name, build).SerializeToString())
+        found[name] = (path, import_onnx(path))
+        assert len(found[name][1].nodes) >= 100
+    return found
+
+
+def test_there_are_enough_kinds() -> None:
+    assert len(MUTATIONS) >= 20
+
+
+def test_verify_catches_each(graphs: dict[str, tuple[Path, Graph]], options: Options) -> None:
+    asked = [Program(name, prepack(optimize(graph, "cpu")), [[X]]) for name, (_, graph) in graphs.items()]
+    outcomes = run_programs(asked, options)
+    assert {n: o.error for n, o in outcomes.items() if o.status != "ok"} == {}
+    verdicts = {}
+    for name, (path, _) in graphs.items():
+        reference = OnnxOracle(path)({"x": X})
+        rows = compare_outputs({"y": outcomes[name].outputs[0][0]}, reference.outputs)
+        verdicts[name] = verdict_of(rows)
+    assert verdicts == {**dict.fromkeys(NAMES, "fail"), "no_fault": "pass"}
+
+
+def test_bisection_names_the_node(graphs: dict[str, tuple[Path, Graph]], options: Options) -> None:
+    searches = {name: bisect(prepack(optimize(graph, "cpu")), [X]) for name, (_, graph) in graphs.items()}
+    found: dict[str, Found] = drive(searches, options)
+    named = {
+        name: (
+            f.kind,
+            f.confirmed,
+            f.node.origin.node.split("/")[0] if f.node else "",
+            type(f.node.op) if f.node else None,
+        )
+        for name, f in found.items()
+    }
+    wanted = {name: ("node", True, name, MUTATIONS[name].op) for name in NAMES}
+    assert named == {**wanted, "no_fault": ("none", False, "", None)}
+
+
+def test_reduction_ends_with_a_few_nodes(
+    graphs: dict[str, tuple[Path, Graph]], options: Options, tmp_path: Path
+) -> None:
+    check = verify_check()
+    searches = {name: reduce(Case(graphs[name][1], (X,)), check) for name in NAMES}
+    found: dict[str, Reduced] = drive(searches, options)
+    for name, r in found.items():
+        print(name, r.nodes_before, "->", r.nodes, r.own_weights, r.own_inputs, list(r.trail))
+    assert {n: r.nodes for n, r in found.items() if r.nodes >= 5} == {}
+    assert {n: r.signature for n, r in found.items() if r.signature != WRONG} == {}
+    again = {name: check([_read_back(name, r.case, tmp_path)]) for name, r in found.items()}
+    assert {n: s for n, (s,) in drive(again, options).items() if s != WRONG} == {}
+
+
+def _read_back(name: str, case: Case, folder: Path) -> Case:
+    """The case as its file gives it, its nodes named so that the fault is planted there too."""
+    path = folder / f"{name}.onnx"
+    write_case(case, path)
+    assert name.encode() not in path.read_bytes()
+    graph = import_onnx(path)
+    nodes = tuple(
+        replace(n, origin=Origin(f"{name}/{i}", n.origin.op, n.origin.opset)) for i, n in enumerate(graph.nodes)
+    )
+    return Case(replace(graph, nodes=nodes), case.inputs)
