@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fornaxc.cache import Cache
     from fornaxc.compiler import Compiled, Request
     from fornaxc.qualify.report import Qualification
+    from fornaxc.sources import Choice
     from fornaxc.support.table import Row
     from fornaxc.verification.report import Report
 
@@ -97,19 +98,24 @@ def compile(
     dump: Path | None = None,
     disabled_passes: Sequence[str] = (),
     optimization: int = 1,
+    entry: str | None = None,
+    freeze: str | Path | None = None,
     progress: Progress = silent,
 ) -> CompileResult:
     """Compile an ONNX or StableHLO model for a target, or find it in the cache; write the artifact to `output` where that is given.
 
     `target` is a spelling that `fornaxc targets` lists. `dims` pins symbolic dims to sizes, `cache_dir` is the cache's folder,
     `host_fallback=False` refuses what a GPU target would place on the host. `timeout` bounds the seconds of MAX's compile; `stop_after`,
-    `dump` (a folder) and `disabled_passes` are for looking at a phase. `optimization` is 0 to 3: on a GPU, from 2 on,
+    `dump` (a folder) and `disabled_passes` are for looking at a phase. Of a StableHLO module, `entry` names the function, and the arrays of
+    the .npz file `freeze` become weights in place of the arguments of their names. `optimization` is 0 to 3: on a GPU, from 2 on,
     MAX's own kernels, compiled for each shape. `progress` hears the phases. The result names the artifact and its keys. Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
     """
     from fornaxc.compiler import compile_model, model_path
 
     path = model_path(model)
-    request = _request(target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization)
+    request = _request(
+        target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization, _choice(entry, freeze)
+    )
     cache = _cache(cache_dir)
     compiled = compile_model(path, request, cache, progress)
     return _result(compiled, request.target.label, cache, output)
@@ -156,8 +162,10 @@ def _request(
     dump: Path | None,
     disabled_passes: Sequence[str],
     optimization: int = 1,
+    choice: Choice | None = None,
 ) -> Request:
     from fornaxc.compiler import Request
+    from fornaxc.sources import WHOLE
     from fornaxc.targets import parse_target
 
     names = [p.name for p in PHASES]
@@ -177,7 +185,14 @@ def _request(
         stop_after if stop_after not in ("package", "verify") else None,
         Path(dump) if dump is not None else None,
         optimization,
+        choice or WHOLE,
     )
+
+
+def _choice(entry: str | None, freeze: str | Path | None) -> Choice:
+    from fornaxc.sources import Choice
+
+    return Choice(entry, Path(freeze) if freeze is not None else None)
 
 
 def verify(
@@ -195,12 +210,15 @@ def verify(
     host_fallback: bool = True,
     timeout: float | None = None,
     optimization: int | None = None,
+    entry: str | None = None,
+    freeze: str | Path | None = None,
     progress: Progress = silent,
 ) -> Report:
     """Prove a model's artifact (compiling it first), or an artifact file, against its oracle; compare every output.
 
     A model is compiled as `compile` does with `target` (by default `cpu`), `dims`, `host_fallback` and `optimization`; an artifact was
-    compiled already, so these are refused with one. The oracle of a model is onnxruntime; that of an artifact is its
+    compiled already, so these are refused with one. `entry` and `freeze` say what of a StableHLO module was compiled. The oracle of a
+    model is onnxruntime, and of a StableHLO module StableHLO's own interpreter as well; that of an artifact is its
     source model where `model` names it, else the program inside it, which leaves the import unproven (the report says so).
 
     Inputs are generated from `seed`, at two sizes of each symbolic dim, unless the .npz file `inputs` gives them; `expected` (.npz, with
@@ -220,16 +238,18 @@ def verify(
     path = model_path(model_or_artifact)
     given = Given(
         Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
-        seed, rtol, atol, timeout,
+        seed, rtol, atol, timeout, _choice(entry, freeze),
     )  # fmt: skip
     if is_artifact(path):
         _refuse_for_artifact(path, target, dims, host_fallback, optimization)
+        if model is None:
+            _refuse_choice(path, entry, freeze)
         source = model_path(model) if model is not None else None
         return verify_artifact(path, source, _cache(cache_dir), given, progress)
     if model is not None:
         raise UsageError(f"--model belongs to an artifact, and {path} is a model", code="FX218", hint="leave it out")
     level = 1 if optimization is None else optimization
-    request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level)
+    request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level, given.choice)
     return verify_model(path, request, _cache(cache_dir), given, progress)
 
 
@@ -249,6 +269,17 @@ def _refuse_for_artifact(
             f"{' and '.join(given)} cannot be given with an artifact: {path} was compiled for one target, with its dims",
             code="FX218",
             hint=f"leave it out, or give the source model; `fornaxc inspect {path}` shows what the artifact was made for",
+        )
+
+
+def _refuse_choice(path: Path, entry: str | None, freeze: str | Path | None) -> None:
+    """Raise UsageError where a function, or its weights, are chosen with an artifact, for which both are settled."""
+    given = [name for name, value in (("--entry", entry), ("--freeze", freeze)) if value is not None]
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} cannot be given with an artifact: {path} was compiled from one function, with its weights",
+            code="FX218",
+            hint="leave it out, or give the source model",
         )
 
 
@@ -292,6 +323,8 @@ def inspect(
     target: str | None = None,
     dims: Mapping[str, int] | None = None,
     cache_dir: Path | None = None,
+    entry: str | None = None,
+    freeze: str | Path | None = None,
 ) -> dict[str, Any]:
     """What a model or an artifact holds, as a JSON-ready document.
 
@@ -305,8 +338,10 @@ def inspect(
     path = model_path(model_or_artifact)
     if is_artifact(path):
         _refuse_for_artifact(path, target, dims, True, None)
+        _refuse_choice(path, entry, freeze)
         return inspect_artifact(path, _cache(cache_dir))
-    return inspect_model(path, _request(target or "cpu", dims, True, None, None, None, ()))
+    choice = _choice(entry, freeze)
+    return inspect_model(path, _request(target or "cpu", dims, True, None, None, None, (), 1, choice))
 
 
 def export(
@@ -315,6 +350,8 @@ def export(
     *,
     optimized: bool = False,
     dims: Mapping[str, int] | None = None,
+    entry: str | None = None,
+    freeze: str | Path | None = None,
 ) -> ExportResult:
     """Write the graph of a model, or the program of an artifact, as an ONNX model; weights go to a file beside it.
 
@@ -330,10 +367,11 @@ def export(
         from fornaxc.verification.session import embedded_graph
 
         _refuse_for_artifact(path, None, dims, True, None)
+        _refuse_choice(path, entry, freeze)
         graph = embedded_graph(open_artifact(path))
     else:
         pins = _request("cpu", dims, True, None, None, None, ()).dims
-        graph, _ = import_source(path, pins, _cache(None).digests.of_file)
+        graph, _ = import_source(path, pins, _cache(None).digests.of_file, _choice(entry, freeze))
         if optimized:
             from fornaxc.passes.pipeline import optimize
 

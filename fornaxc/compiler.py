@@ -15,7 +15,7 @@ from fornaxc.cache import Cache, Descriptor, StoredArtifact, key_of, media
 from fornaxc.errors import ArtifactError, ModelError, ToolchainError, UnsupportedError, UsageError
 from fornaxc.manifest import oci_manifest, sources_digest, toolchain_versions
 from fornaxc.phases import PHASES, Clock, Progress, silent
-from fornaxc.sources import import_source
+from fornaxc.sources import WHOLE, Choice, import_source
 from fornaxc.targets import Target, parse_target
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Request:
     stop_after: str | None = None
     dump: Path | None = None
     optimization: int = 1
+    choice: Choice = WHOLE
 
     def options(self) -> dict[str, Any]:
         """The options that change the compiled program."""
@@ -84,7 +85,7 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
     """The artifact of a model for a target: from the cache, or compiled into it."""
     clock = Clock(progress)
     source = source_facts(path, cache)
-    request_key = key_of(_request_parts(source, request)) if source is not None else None
+    request_key = key_of(_request_parts(source, request, cache)) if source is not None else None
     if request_key is not None and not request.stop_after and not request.dump:
         found = _cached(cache, request_key, request)
         if found is not None:
@@ -135,10 +136,11 @@ def source_facts(path: Path, cache: Cache) -> dict[str, Any] | None:
     return {"format": facts["format"], "digest": digest, "external": external}
 
 
-def _request_parts(source: Mapping[str, Any], request: Request) -> dict[str, Any]:
+def _request_parts(source: Mapping[str, Any], request: Request, cache: Cache) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "source": source,
+        **request.choice.key_parts(cache.digests.of_file),
         "dims": dict(request.dims),
         "target": request.target.key_parts(),
         "options": request.options(),
@@ -165,7 +167,7 @@ def _build(path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled
     from fornaxc.passes.pipeline import optimize
 
     with clock.phase("import"):
-        graph, facts = import_source(path, request.dims, cache.digests.of_file)
+        graph, facts = import_source(path, request.dims, cache.digests.of_file, request.choice)
         _dump(request, "import", lambda: print_graph(graph))
     if request.stop_after == "import":
         return Compiled(None, False, "", clock.seconds)
@@ -199,7 +201,7 @@ def _finish(
     program = prepack(graph)
     check(program)
     refuse_unsupported(program, request.target)
-    key, asked = key_of(parts), _request_parts(facts, request)
+    key, asked = key_of(parts), _request_parts(facts, request, cache)
     document = json.dumps(graph_to_json(program), separators=(",", ":")).encode()
     with cache.lock(f"code-{key}", on_wait=lambda who: clock.progress("compile", _waiting(who))):
         code = None if request.stop_after or request.dump else _cached_code(cache, key)

@@ -43,7 +43,7 @@ def inspect_model(path: Path, request: Request) -> dict[str, Any]:
     if document["format"] == "onnx":
         document["evidence"] = _evidence(document, request.target.label)
     try:
-        graph, _ = import_source(path, request.dims, lambda file: "")
+        graph, _ = import_source(path, request.dims, lambda file: "", request.choice)
     except (UnsupportedError, ModelError) as error:
         return {**document, "supported": False, "refused": error.details or [{"reason": error.message}]}
     document.update(_graph_facts(graph, request))

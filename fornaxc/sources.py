@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fornaxc.errors import UsageError
 
 if TYPE_CHECKING:
     from fornaxc.ir.graph import Array, Graph
     from fornaxc.verification.oracle import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a StableHLO module is taken: the function `entry` (by default the only public one, or `main`), and as weights in
+    place of arguments the arrays of the .npz file `freeze`, by name."""
+
+    entry: str | None = None
+    freeze: Path | None = None
+
+    def key_parts(self, digest: Callable[[Path], str]) -> dict[str, Any]:
+        """What of it decides the artifact. UsageError where the .npz file cannot be read."""
+        if self.freeze is None:
+            return {"entry": self.entry, "freeze": None}
+        try:
+            return {"entry": self.entry, "freeze": digest(self.freeze)}
+        except OSError as error:
+            raise UsageError(
+                f"the frozen inputs {self.freeze} cannot be read: {error.strerror}", code="FX223"
+            ) from error
+
+    def frozen(self) -> dict[str, Array]:
+        """The arrays of the .npz file. UsageError where it is none."""
+        from fornaxc.npz import load_npz
+
+        return load_npz(self.freeze, "frozen inputs") if self.freeze is not None else {}
+
+
+WHOLE = Choice()
 
 
 def format_of(path: Path) -> str:
@@ -23,12 +55,21 @@ def format_of(path: Path) -> str:
     return "onnx" if stablehlo_form(head) is None else "stablehlo"
 
 
-def import_source(path: Path, dims: Mapping[str, int], digest: Callable[[Path], str]) -> tuple[Graph, dict[str, Any]]:
+def import_source(
+    path: Path, dims: Mapping[str, int], digest: Callable[[Path], str], choice: Choice = WHOLE
+) -> tuple[Graph, dict[str, Any]]:
     """The graph of a model file, and the facts of its source: format, digest, digests of external data by name."""
     if format_of(path) == "stablehlo":
         from fornaxc.importers.stablehlo.importer import import_stablehlo
 
-        return import_stablehlo(path, dims), {"format": "stablehlo", "digest": digest(path), "external": {}}
+        graph = import_stablehlo(path, dims, choice.entry, choice.frozen())
+        return graph, {"format": "stablehlo", "digest": digest(path), "external": {}}
+    if choice != WHOLE:
+        raise UsageError(
+            f"{path} is an ONNX model: --entry and --freeze are for StableHLO modules",
+            code="FX233",
+            hint="an ONNX model is one graph, whose weights are initializers",
+        )
     from fornaxc.importers.onnx.importer import import_model
     from fornaxc.importers.onnx.reader import open_model
 
@@ -38,8 +79,14 @@ def import_source(path: Path, dims: Mapping[str, int], digest: Callable[[Path], 
     return graph, {"format": "onnx", "digest": digest(path), "external": external}
 
 
-def oracle_of(path: Path, graph: Graph) -> Callable[[Mapping[str, Array]], Reference]:
-    """The oracle of a model file: onnxruntime on the file itself, or on the exported graph where it is not ONNX."""
+def oracle_of(path: Path, graph: Graph, choice: Choice = WHOLE) -> Callable[[Mapping[str, Array]], Reference]:
+    """The oracle of a model file: onnxruntime on the file itself; of StableHLO, onnxruntime on the exported graph, and beside
+    it StableHLO's own interpreter on the file."""
     from fornaxc.verification.oracle import GraphOracle, OnnxOracle
 
-    return OnnxOracle(path) if format_of(path) == "onnx" else GraphOracle(graph)
+    if format_of(path) == "onnx":
+        return OnnxOracle(path)
+    from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
+
+    interpreter = InterpreterOracle(path, choice.entry, choice.frozen(), graph.output_names)
+    return BothOracles(GraphOracle(graph), interpreter)

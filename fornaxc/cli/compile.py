@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @options.target("What to compile for")
 @click.option("-o", "--output", type=options.FILE, metavar="OUT.fxa", help="Also write the artifact as one file.")
 @options.dims
+@options.choice
 @options.cache_dir
 @options.optimization(1)
 @options.host_fallback

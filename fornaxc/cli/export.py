@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,8 +17,9 @@ from fornaxc.cli.text import facts
 @click.option("-o", "--output", type=options.FILE, required=True, metavar="OUT.onnx", help="The model file to write.")
 @click.option("--optimized", is_flag=True, help="Write the graph after the optimisations for the CPU.")
 @options.dims
+@options.choice
 @reporting
-def command(session: Session, model_or_artifact: Path, output: Path, optimized: bool, dims: dict[str, int]) -> int:
+def command(session: Session, model_or_artifact: Path, output: Path, **choices: Any) -> int:
     """Write the graph of MODEL, or the program of ARTIFACT (.fxa), as an ONNX model that onnxruntime runs.
 
     Weights go to OUT.onnx.data beside it.
@@ -30,7 +32,7 @@ def command(session: Session, model_or_artifact: Path, output: Path, optimized: 
     """
     from fornaxc import api
 
-    result = api.export(model_or_artifact, output, optimized=optimized, dims=dims)
+    result = api.export(model_or_artifact, output, **choices)
     session.show(
         result.to_json(),
         lambda: str(result.files[0]) if session.quiet else facts({"wrote": result.files, "opset": result.opset}),

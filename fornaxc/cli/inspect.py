@@ -16,6 +16,7 @@ from fornaxc.cli.text import facts, shape, size, table
 @click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
 @options.target("Whose support of MODEL to judge", default=None)
 @options.dims
+@options.choice
 @options.cache_dir
 @reporting
 def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:

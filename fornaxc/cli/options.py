@@ -56,6 +56,17 @@ dims = click.option(
     callback=_dims,
     help="Pin a symbolic dim to a size; may be repeated. Others stay symbolic.",
 )
+_entry = click.option("--entry", metavar="NAME", help="The function of a StableHLO module, where several are public.")
+_freeze = click.option(
+    "--freeze", type=FILE, metavar="PARAMS.npz", help="Arguments of a StableHLO function, by name, that become weights."
+)
+
+
+def choice(command: Command) -> Command:
+    """Add --entry and --freeze."""
+    return _entry(_freeze(command))
+
+
 cache_dir = click.option(
     "--cache-dir",
     type=FILE,

@@ -24,6 +24,7 @@ from fornaxc.cli.text import facts, shape, table
     "--expected", type=options.FILE, metavar="OUT.npz", help="Golden outputs by name, in place of the oracle."
 )
 @options.dims
+@options.choice
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
@@ -56,7 +57,8 @@ def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
 
 
 def _text(document: dict[str, Any]) -> str:
-    lines = [table([_row(output) for output in document["outputs"]])] if document["outputs"] else []
+    several = len({output.get("oracle") for output in document["outputs"]}) > 1
+    lines = [table([_row(output, several) for output in document["outputs"]])] if document["outputs"] else []
     if document.get("host_nodes"):
         lines += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
     lines += [f"note: {note}" for note in document.get("notes", [])]
@@ -74,14 +76,16 @@ def _text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _row(output: dict[str, Any]) -> dict[str, Any]:
+def _row(output: dict[str, Any], several: bool) -> dict[str, Any]:
     tolerance = output["tolerance"] or {}
     exact = tolerance and not tolerance.get("rtol") and not tolerance.get("atol")
     bound = "exact" if exact else f"{tolerance.get('rtol', 0):g} rel, {tolerance.get('atol', 0):g} abs"
     worst = output.get("worst_index")
+    oracle = {"oracle": output["oracle"]} if several else {}
     return {
         "output": output["name"],
         "sample": output.get("sample"),
+        **oracle,
         "shape": shape(output["shape"]),
         "dtype": output["dtype"],
         "max_abs": output["max_abs"],

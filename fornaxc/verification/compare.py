@@ -1,8 +1,8 @@
-"""Compares outputs with their reference, failing closed."""
+"""Compares outputs with their reference, failing closed: the one rule of `verify` and `qualify`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,20 @@ from fornaxc.ir.types import DType, dtype_of
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Elements agree where |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|."""
+    """Elements agree where |value - reference| <= atol * scale + rtol * |reference|.
+
+    The scale is max(1, largest |reference|), or 1 where it is not `scaled`.
+    """
 
     rtol: float
     atol: float
     source: str
+    scaled: bool = True
+
+    def bounds(self, magnitudes: Array) -> Array:
+        """The error that each element may have, from the absolute values of the reference."""
+        scale = max(1.0, float(magnitudes.max())) if self.scaled else 1.0
+        return np.asarray(self.atol * scale + self.rtol * magnitudes)
 
     def __str__(self) -> str:
         return f"rtol {self.rtol:g}, atol {self.atol:g}"
@@ -58,6 +67,7 @@ class Row:
     worst_reference: float | None = None
     tolerance: Tolerance | None = None
     sample: str = ""
+    oracle: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -76,6 +86,7 @@ class Row:
             "verdict": self.verdict,
             "reason": self.reason,
             "sample": self.sample,
+            "oracle": self.oracle,
         }
 
 
@@ -108,14 +119,19 @@ def compare_outputs(
 def compare_tensor(
     name: str, value: Array, reference: Array, rtol: float | None = None, atol: float | None = None
 ) -> Row:
-    """Compare one output: dtype, shape, NaN positions, infinities, then every element against the tolerance."""
+    """As `compare_within`, with the tolerance of the element type or what the user gave."""
+    return compare_within(name, value, reference, lambda dtype: tolerance_for(dtype, rtol, atol))
+
+
+def compare_within(name: str, value: Array, reference: Array, tolerance_of: Callable[[DType], Tolerance]) -> Row:
+    """Compare one output: dtype, shape, NaN positions, infinities, then every element against the tolerance of its type."""
     shape, dtype = value.shape, str(value.dtype)
     if value.dtype != reference.dtype:
-        return Row(name, shape, dtype, "fail", f"the dtype is {value.dtype}, not {reference.dtype}")
+        return Row(name, shape, dtype, "fail", f"the element type is {value.dtype}, not {reference.dtype}")
     if shape != reference.shape:
         return Row(name, shape, dtype, "fail", f"the shape is {list(shape)}, not {list(reference.shape)}")
     kind = dtype_of(value.dtype)
-    tolerance = tolerance_for(kind, rtol, atol)
+    tolerance = tolerance_of(kind)
     if value.size == 0:
         return Row(name, shape, dtype, "empty", "there are no elements to compare", tolerance=tolerance)
     if not kind.is_float:
@@ -130,8 +146,7 @@ def _compare_exact(row: Row, value: Array, reference: Array) -> Row:
     error = np.abs(wide_value - wide_reference)
     differs = value != reference
     if tolerance.rtol or tolerance.atol:
-        bound = tolerance.atol * max(1.0, float(np.abs(wide_reference).max())) + tolerance.rtol * np.abs(wide_reference)
-        differs = error > bound
+        differs = error > tolerance.bounds(np.abs(wide_reference))
     worst = np.unravel_index(int(np.argmax(np.where(differs, error + 1, error))), value.shape)
     index = tuple(int(i) for i in worst)
     count = int(np.count_nonzero(differs))
@@ -161,7 +176,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
             return replace(
                 row,
                 verdict="fail",
-                reason=f"{what} in {int(mask.sum())} places where the other side has none",
+                reason=f"{what} on one side only, in {int(mask.sum())} places",
                 worst_index=index,
                 worst_value=float(wide[index]),
                 worst_reference=float(wanted[index]),
@@ -169,8 +184,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
     finite = np.isfinite(wanted)
     error = np.where(finite, np.abs(np.where(finite, wide, 0) - np.where(finite, wanted, 0)), 0.0)
     magnitude = np.where(finite, np.abs(wanted), 0.0)
-    bound = tolerance.atol * max(1.0, float(magnitude.max())) + tolerance.rtol * magnitude
-    excess = np.where(finite, error - bound, -np.inf)
+    excess = np.where(finite, error - tolerance.bounds(magnitude), -np.inf)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), value.shape))
     count = int(np.count_nonzero(excess > 0))
     with np.errstate(all="ignore"):
@@ -180,7 +194,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
     return replace(
         row,
         verdict="fail" if count else "pass",
-        reason=f"{count} of {value.size} elements are outside the tolerance" if count else "",
+        reason=f"{count} of {value.size} elements differ by more than the tolerance" if count else "",
         max_abs=float(error.max()),
         max_rel=float(relative.max()),
         max_ulp=int(ulp_distance(value, reference, kind)[finite].max()) if finite.any() else 0,

@@ -19,7 +19,7 @@ from fornaxc.ir.graph import Graph
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.signature import check_expected, check_inputs
-from fornaxc.sources import import_source, oracle_of
+from fornaxc.sources import WHOLE, Choice, import_source, oracle_of
 from fornaxc.targets import parse_target
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
 from fornaxc.verification.report import Report
@@ -32,7 +32,7 @@ Samples = tuple[list[Sample], list[str]]
 @dataclass(frozen=True, slots=True)
 class Given:
     """What a user gives to a verification: .npz files of inputs and golden outputs, the seed of generated inputs, tolerances in
-    place of the default ones, and the seconds that running may take."""
+    place of the default ones, the seconds that running may take, and what of an artifact's source model was compiled."""
 
     inputs: Path | None = None
     expected: Path | None = None
@@ -40,6 +40,7 @@ class Given:
     rtol: float | None = None
     atol: float | None = None
     timeout: float | None = None
+    choice: Choice = WHOLE
 
     def __post_init__(self) -> None:
         if self.expected is not None and self.inputs is None:
@@ -55,8 +56,8 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
     """
 
     def prepared() -> Samples:
-        graph, _ = import_source(path, request.dims, cache.digests.of_file)
-        return _samples(graph, partial(oracle_of, path, graph), given)
+        graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
+        return _samples(graph, partial(oracle_of, path, graph, request.choice), given)
 
     early = prepared() if given.inputs is not None else None
     compiled = compile_model(path, request, cache, progress)
@@ -90,14 +91,14 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
         graph = embedded_graph(artifact)
         oracle: Callable[[], Oracle] = partial(GraphOracle, graph)
         if model is not None:
-            source, facts = import_source(model, {}, cache.digests.of_file)
+            source, facts = import_source(model, {}, cache.digests.of_file, given.choice)
             if facts["digest"] != artifact.config["source"]["digest"]:
                 raise UsageError(
                     f"{model} is not the model that {path} was compiled from",
                     code="FX225",
                     details=[{"artifact": artifact.config["source"]["digest"], "model": facts["digest"]}],
                 )
-            oracle = partial(oracle_of, model, source)
+            oracle = partial(oracle_of, model, source, given.choice)
         elif given.expected is None:
             notes.append("the reference is the artifact's own graph: its import from the source model is not proven")
         samples, more = _samples(graph, oracle, given)
@@ -147,7 +148,7 @@ def _report(
 ) -> Report:
     rows = compare_samples(artifact, samples, given.rtol, given.atol, given.timeout)
     notes += [note for sample in samples for note in sample.reference.notes]
-    oracles = dict.fromkeys(s.reference.oracle for s in samples)
+    oracles = dict.fromkeys(r.oracle for s in samples for r in (s.reference, *s.reference.others))
     return Report(
         verdict(rows, config["target"]["label"], executed_on),
         config["target"]["label"],

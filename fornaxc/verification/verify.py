@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fornaxc.errors import UnsupportedError
@@ -64,11 +64,13 @@ def graph_is_symbolic(graph: Graph) -> bool:
 def compare_samples(
     artifact: Path, samples: Sequence[Sample], rtol: float | None, atol: float | None, timeout: float | None
 ) -> list[Row]:
-    """Run the artifact on each sample, in a child process, and compare."""
+    """Run the artifact on each sample, in a child process, and compare with each of its references."""
     results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout)
     rows = []
     for sample, outputs in zip(samples, results, strict=True):
-        rows += compare_outputs(outputs, sample.reference.outputs, rtol=rtol, atol=atol, sample=sample.label)
+        for reference in (sample.reference, *sample.reference.others):
+            found = compare_outputs(outputs, reference.outputs, rtol=rtol, atol=atol, sample=sample.label)
+            rows += [replace(row, oracle=reference.oracle) for row in found]
     return rows
 
 

@@ -98,7 +98,7 @@ class _Inputs:
         self.builder = builder
         self.pins = pins
         self.freeze = freeze
-        self.names = _argument_names(module.functions, function)
+        self.names = argument_names(module.functions, function)
         self.dims = dim_names(module, function)
         self.symbols: set[str] = set()
         self._anonymous = 0
@@ -131,6 +131,8 @@ class _Inputs:
         if name not in self.freeze:
             return self.builder.input(type, name)
         array = self.freeze.pop(name)
+        if array.dtype.kind == "V" and array.dtype.itemsize == type.dtype.numpy.itemsize:
+            array = array.view(type.dtype.numpy)  # .npy files keep only the size of bfloat16 and float8
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
             raise UsageError(
                 f"the frozen input {name!r} must be {type}; the file holds {dtype_of(array.dtype)}{list(array.shape)}",
@@ -171,7 +173,7 @@ def _loader(array: Array) -> Callable[[], Array]:
     return lambda: array
 
 
-def _argument_names(functions: Mapping[str, Any], function: Any) -> list[str]:
+def argument_names(functions: Mapping[str, Any], function: Any) -> list[str]:
     """The names that the source gave the arguments, where all are there and differ; else arg0, arg1, ..."""
     arguments = list(function.regions[0].blocks[0].arguments)
     names = [_location_name(a) or _name_in_callee(functions, a) or f"arg{i}" for i, a in enumerate(arguments)]

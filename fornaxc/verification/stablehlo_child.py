@@ -1,0 +1,197 @@
+"""The child that evaluates a StableHLO function: `python -m fornaxc.verification.stablehlo_child JOB.json`.
+
+The job is {"model", "entry", "dtypes", "folder"}; `inputs.npz` in the folder holds the arguments by name. Writes `outputs.npz` and their
+element types as `outputs.json`. The interpreter ends the process natively where it cannot evaluate an operation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from fornaxc.importers.stablehlo.importer import argument_names, entry_name
+from fornaxc.importers.stablehlo.literals import dense_array
+from fornaxc.importers.stablehlo.reader import open_module, run_passes
+from fornaxc.importers.stablehlo.types import tensor_info
+from fornaxc.ir.graph import Array
+from fornaxc.ir.types import dtype_of
+from fornaxc.npz import load_npz, save_npz, with_dtypes
+
+_TO_CORE = (
+    "func.func(stablehlo-legalize-composite-to-call)",
+    "func.func(chlo-legalize-to-stablehlo)",
+    "func.func(shape-legalize-to-stablehlo)",
+)
+_IDENTITIES = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"})
+"""Targets of custom calls that are the identity on one device."""
+
+
+class Cannot(Exception):
+    """The interpreter cannot be asked; the text says why."""
+
+
+def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list[Array]:
+    """The results of a function; a complex one is two arrays, as is a complex argument, NAME.real and NAME.imag."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    opened = open_module(path)
+    module, name = opened.module, entry_name(opened, entry)
+    function = opened.functions[name]
+    names = argument_names(opened.functions, function)
+    arguments = list(function.regions[0].blocks[0].arguments)
+    given = [_parts(arrays, n, a.type) for n, a in zip(names, arguments, strict=True)]
+    with module.context, ir.Location.unknown():
+        _make_main(opened.functions, name)
+        _split_complex_results(function)
+        _drop_identities(module)
+        types = [_static(a.type, parts[0].shape) for a, parts in zip(arguments, given, strict=True)]
+        if any(t != str(a.type) for t, a in zip(types, arguments, strict=True)):
+            module = _refined(module, types)
+        run_passes(module, *_TO_CORE)
+        values = [ir.Attribute.parse(f"{_dense(p)} : {t}") for p, t in zip(given, types, strict=True)]
+        results = stablehlo.eval_module(module, values)
+        return [_array(r) for r in results]
+
+
+def _parts(arrays: Mapping[str, Array], name: str, type: Any) -> list[Array]:
+    info = tensor_info(type)
+    wanted = [f"{name}.real", f"{name}.imag"] if info.complex else [name]
+    missing = [n for n in wanted if n not in arrays]
+    if missing:
+        raise Cannot(f"no value is given for the argument {missing[0]!r}")
+    return [arrays[n] for n in wanted]
+
+
+def _make_main(functions: Mapping[str, Any], name: str) -> None:
+    """Give the function the name that the interpreter evaluates."""
+    from jaxlib.mlir import ir
+
+    if name == "main":
+        return
+    renamed = {name: "main"} | ({"main": "main__other"} if "main" in functions else {})
+    for old, new in renamed.items():
+        functions[old].attributes["sym_name"] = ir.StringAttr.get(new)
+    for function in functions.values():
+        for op in _walk(function):
+            if op.name == "func.call":
+                callee = str(op.attributes["callee"]).lstrip("@").strip('"')
+                if callee in renamed:
+                    op.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
+
+
+def _walk(op: Any) -> Iterator[Any]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from _walk(inner.operation)
+
+
+def _split_complex_results(function: Any) -> None:
+    """Return the parts of complex results: the binding hands out real ones only."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import func, stablehlo
+
+    block = function.regions[0].blocks[0]
+    final = list(block.operations)[-1].operation
+    results = list(final.operands)
+    if not any("complex<" in str(r.type) for r in results):
+        return
+    with ir.InsertionPoint(final):
+        split: list[Any] = []
+        for result in results:
+            complex_one = "complex<" in str(result.type)
+            split += [stablehlo.real(result), stablehlo.imag(result)] if complex_one else [result]
+        func.ReturnOp(split)
+    final.erase()
+    inputs = [a.type for a in block.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [v.type for v in split]))
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]
+
+
+def _drop_identities(module: Any) -> None:
+    for op in list(_walk(module.operation)):
+        if op.name == "stablehlo.custom_call":
+            target = str(op.attributes["call_target_name"]).strip('"')
+            if target in _IDENTITIES:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+
+
+def _static(type: Any, shape: Sequence[int]) -> str:
+    sizes = "".join(f"{n}x" for n in shape)
+    return f"tensor<{sizes}{type.element_type}>"
+
+
+def _refined(module: Any, types: Sequence[str]) -> Any:
+    """The module for arguments of these types; its assertions about sizes are checked on the way."""
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+
+    run_passes(module, f"stablehlo-refine-arguments{{types={','.join(types)}}}")
+    with module.context:
+        text = _jax.mlir.refine_polymorphic_shapes(_bytecode(module))
+        return ir.Module.parse(text)
+
+
+def _bytecode(module: Any) -> bytes:
+    import io
+
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _array(result: Any) -> Array:
+    from jaxlib.mlir import ir
+
+    text = str(result)
+    return dense_array(result, tensor_info(ir.Type.parse(text[text.rindex(" : ") + 3 :])))[0]
+
+
+def _dense(parts: Sequence[Array]) -> str:
+    """A dense attribute's text, of one array or of a real and an imaginary one."""
+    array = np.stack([np.atleast_1d(p) for p in parts], axis=-1) if len(parts) == 2 else np.atleast_1d(parts[0])
+    if array.size == 0:
+        return "dense<>"
+    if array.dtype == np.bool_:
+        return f"dense<{json.dumps(parts[0].tolist())}>"
+    if parts[0].size == 1:  # hex text would be taken for a splat of bytes
+        shown = [_number(np.asarray(p).reshape(-1)) for p in parts]
+        return f"dense<({', '.join(shown)})>" if len(parts) == 2 else f"dense<{shown[0]}>"
+    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex()}">'
+
+
+def _number(array: Array) -> str:
+    is_integer = array.dtype.kind in "iu" or array.dtype.name.startswith(("int", "uint"))
+    return str(int(array[0])) if is_integer else hex(int(array.view(np.dtype(f"u{array.dtype.itemsize}"))[0]))
+
+
+def main() -> None:
+    job = json.loads(Path(sys.argv[1]).read_text())
+    folder = Path(job["folder"])
+    status = 0
+    try:
+        dtypes = {n: np.dtype(getattr(ml_dtypes, t, t)) for n, t in job["dtypes"].items()}
+        arrays = with_dtypes(load_npz(folder / "inputs.npz", "inputs"), dtypes)
+        outputs = evaluate(Path(job["model"]), job["entry"], arrays)
+        save_npz(folder / "outputs.npz", {f"r{i}": a for i, a in enumerate(outputs)})
+        (folder / "outputs.json").write_text(json.dumps([dtype_of(a.dtype).value for a in outputs]))
+    except Exception as error:  # whatever it is, the parent wants a line about it
+        print(f"error: {' '.join(str(error).split())[:300] or type(error).__name__}", file=sys.stderr)
+        status = 1
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

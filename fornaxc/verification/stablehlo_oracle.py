@@ -1,0 +1,98 @@
+"""The reference interpreter of StableHLO, in a child process, and its use beside a first oracle.
+
+It shares nothing with fornaxc's importer but the reading of the file and the names of arguments: it evaluates the module itself.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fornaxc.ir.graph import Array
+from fornaxc.ir.types import DType
+from fornaxc.npz import load_npz, save_npz, with_dtypes
+from fornaxc.verification.compare import compare_outputs
+from fornaxc.verification.oracle import OracleRefused, Reference
+
+NAME = "stablehlo-interpreter"
+TIMEOUT = 300.0  # seconds for one sample: the interpreter computes element by element
+
+Oracle = Callable[[Mapping[str, Array]], Reference]
+
+
+class InterpreterOracle:
+    """Evaluates a function of a StableHLO file; `frozen` are the arguments that are weights, `outputs` the names of its results."""
+
+    def __init__(self, path: Path, entry: str | None, frozen: Mapping[str, Array], outputs: Sequence[str]) -> None:
+        self._path = path
+        self._entry = entry
+        self._frozen = dict(frozen)
+        self._outputs = list(outputs)
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Reference:
+        """The reference for one sample. Raises OracleRefused where the interpreter cannot evaluate it."""
+        arrays = {**self._frozen, **inputs}
+        with TemporaryDirectory(prefix="fornaxc-interpreter-") as name:
+            folder = Path(name)
+            save_npz(folder / "inputs.npz", arrays)
+            job = {
+                "model": str(self._path.resolve()),
+                "entry": self._entry,
+                "dtypes": {n: a.dtype.name for n, a in arrays.items()},
+                "folder": name,
+            }
+            (folder / "job.json").write_text(json.dumps(job))
+            self._run(folder / "job.json")
+            types = json.loads((folder / "outputs.json").read_text())
+            dtypes = {f"r{i}": DType(t).numpy for i, t in enumerate(types)}
+            results = with_dtypes(load_npz(folder / "outputs.npz", "interpreter's outputs"), dtypes)
+        found = [results[n] for n in dtypes]
+        return Reference(dict(zip(self._outputs, found, strict=True)), NAME)
+
+    @staticmethod
+    def _run(job: Path) -> None:
+        command = [sys.executable, "-m", "fornaxc.verification.stablehlo_child", str(job)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise OracleRefused(f"{NAME} took more than {TIMEOUT:.0f} s") from None
+        if done.returncode != 0:
+            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            telling = [line for line in lines if "error" in line.lower()] or lines
+            raise OracleRefused(f"{NAME}: {telling[-1][:300] if telling else f'exit status {done.returncode}'}")
+
+
+class BothOracles:
+    """Two oracles for each sample. Where one refuses the other stands alone; where they disagree, the reference says so."""
+
+    def __init__(self, first: Oracle, second: Oracle) -> None:
+        self._first = first
+        self._second = second
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Reference:
+        found: list[Reference] = []
+        refusals: list[str] = []
+        for oracle in (self._first, self._second):
+            try:
+                found.append(oracle(inputs))
+            except OracleRefused as refusal:
+                refusals.append(f"one oracle gave no reference: {refusal}")
+        if not found:
+            raise OracleRefused("; ".join(refusals))
+        first, *others = found
+        notes = [*first.notes, *refusals, *(d for other in others for d in _disagreements(first, other))]
+        return replace(first, notes=tuple(notes), others=tuple(others))
+
+
+def _disagreements(first: Reference, second: Reference) -> list[str]:
+    """A sentence for each output that two oracles give differently."""
+    return [
+        f"the oracles disagree on {row.name!r}: {first.oracle} against {second.oracle}: {row.reason or 'values differ'}"
+        for row in compare_outputs(first.outputs, second.outputs)
+        if row.verdict == "fail"
+    ]
