@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,11 +118,32 @@ def _result(child: subprocess.Popen[bytes], path: Path, phase: str, log: Path) -
     if "error" in result:
         lines = [line for line in str(result["error"]).splitlines() if line.strip()]
         first = lines[0] if lines else result["kind"]
-        raise _failure(f"MAX failed: {first[:300]}", "FX501", phase, log, "the log has MAX's full report")
+        raise _failure(
+            f"MAX failed{_about(result)}: {first[:300]}",
+            "FX501",
+            phase,
+            log,
+            "the log has MAX's full report",
+            result["nodes"],
+        )
     return result
 
 
-def _failure(what: str, code: str, phase: str, log: Path, hint: str) -> ToolchainError:
+def _about(result: dict[str, Any]) -> str:
+    """The node that MAX's error is about, as part of a sentence."""
+    if not result["nodes"]:
+        return ""
+    first = result["nodes"][0]
+    source = f"{first['op']} {first['node']!r}" if first["node"] else first["op"]
+    return f" on {source} ({first['ir']})" if source else f" on {first['ir']}"
+
+
+def _failure(
+    what: str, code: str, phase: str, log: Path, hint: str, nodes: Sequence[dict[str, str]] = ()
+) -> ToolchainError:
     return ToolchainError(
-        f"{what} (phase {phase})", code=code, details=[{"phase": phase, "log": str(log)}], hint=f"{hint}: {log}"
+        f"{what} (phase {phase})",
+        code=code,
+        details=[{"phase": phase, "log": str(log), **node} for node in nodes or [{}]],
+        hint=f"{hint}: {log}; `fornaxc reduce MODEL --check compile -o small.onnx` makes a small model that fails in this way",
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fornaxc.ir.graph import Array
+from fornaxc.ir.graph import Array, Graph, Node
 from fornaxc.ir.types import TensorType
 
 
@@ -33,9 +33,9 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
     configure_devices(job)
     from fornaxc.lowering.lower import lower_graph
 
-    document = json.loads(Path(job["graph"]).read_text())
+    graph = graph_from_json(json.loads(Path(job["graph"]).read_text()), _no_weights)
     lowered = lower_graph(
-        graph_from_json(document, _no_weights),
+        graph,
         device_kind=job["device_kind"],
         name="model",
         optimization=job["optimization"],
@@ -48,9 +48,42 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
 
     start = begin("compile")
     session = make_session(job["device_kind"])
-    session.compile(lowered.max_graph).export_mef(job["mef"])
+    try:
+        session.compile(lowered.max_graph).export_mef(job["mef"])
+    except Exception as error:
+        raise CompileFailed(guilty_nodes(graph, session, job)) from error
     seconds["compile"] = perf_counter() - start
     return {"seconds": seconds, "host_nodes": lowered.host_nodes}
+
+
+class CompileFailed(Exception):
+    """MAX refused the program; `nodes` are those that it names: {"node", "op", "ir"}. The cause is MAX's own error."""
+
+    def __init__(self, nodes: list[dict[str, str]]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+
+def guilty_nodes(graph: Graph, session: Any, job: dict[str, Any]) -> list[dict[str, str]]:
+    """The nodes of a program that does not compile which MAX's error is about, found by compiling it once more with their names in it."""
+    from max.graph import Graph as MaxGraph
+
+    from fornaxc.lowering.lower import lower_graph
+    from fornaxc.lowering.tracing import nodes_in
+
+    trace: list[Node] = []
+    MaxGraph.debug.source_tracebacks = True
+    try:
+        lowered = lower_graph(
+            graph, device_kind=job["device_kind"], name="traced", optimization=job["optimization"], trace=trace
+        )
+        session.compile(lowered.max_graph)
+    except Exception as error:
+        traceback.print_exc()
+        return [{"node": n.origin.node, "op": n.origin.op, "ir": str(n.op)} for n in nodes_in(error, trace)]
+    finally:
+        MaxGraph.debug.source_tracebacks = False
+    return []
 
 
 def configure_devices(job: dict[str, Any]) -> None:
@@ -95,7 +128,7 @@ def main() -> None:
         result = run_job(job, int(sys.argv[2]))
     except BaseException as error:
         traceback.print_exc()
-        result = {"error": reason_of(error), "kind": type(error).__name__}
+        result = {"error": reason_of(error), "kind": type(error).__name__, "nodes": getattr(error, "nodes", [])}
     Path(job["result"]).write_text(json.dumps(result))
     sys.stdout.flush()
     sys.stderr.flush()

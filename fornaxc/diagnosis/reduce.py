@@ -49,15 +49,17 @@ class Reduced:
         return _size(self.case.graph)
 
 
-def reduce(case: Case, check: Check) -> Search[Reduced]:
-    """Reduce `case`, which must fail `check`; what is returned fails with the same signature. UsageError where it does not fail."""
-    (wanted,) = yield from check([case])
-    if not wanted:
+def reduce(cases: Sequence[Case], check: Check) -> Search[Reduced]:
+    """Reduce the first of `cases` that fails `check`; what is returned fails with the same signature. UsageError where none fails."""
+    signatures = yield from check(cases)
+    found = next(((c, s) for c, s in zip(cases, signatures, strict=True) if s), None)
+    if found is None:
         raise UsageError(
             "the model passes this check: there is nothing to reduce",
             code="FX241",
             hint="give the inputs on which it fails with --inputs, or the command that fails with --check",
         )
+    case, wanted = found
     work = _Work(check, wanted)
     before = _size(case.graph)
     fixed = pinned(case)

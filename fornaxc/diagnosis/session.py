@@ -20,7 +20,7 @@ from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import HOST, Options
 from fornaxc.sources import format_of, import_source, oracle_of
-from fornaxc.targets import parse_target
+from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.oracle import OracleRefused, Reference
 from fornaxc.verification.verify import Sample, generated_samples
@@ -114,13 +114,14 @@ def bisect_model(
             after, _ = _interpreted(graph, arrays)
             if imported is not None and after is not None and not _agree(after, imported, rtol, atol):
                 return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
-        options = diagnosis_options(cache, request, _worker_target(request, target))
+        options = diagnosis_options(cache, request, worker_target(target))
         search = bisect(prepack(graph), arrays, rtol=rtol, atol=atol)
         found = drive({"bisect": search}, options)["bisect"]
     return Bisection("none" if found.kind == "none" else "device", sample.label, target.label, found, notes=notes)
 
 
-def _worker_target(request: Request, target: Any) -> dict[str, str]:
+def worker_target(target: Target) -> dict[str, str]:
+    """A target as a worker's job names it."""
     if target.device == "cpu":
         return {**HOST, "cpu": target.virtual_cpu}
     return {"device_kind": target.device, "api": target.api, "arch": target.arch, "cpu": target.virtual_cpu}

@@ -21,6 +21,7 @@ from fornaxc.lowering.context import KERNELS, LoweringContext, kernel_library
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.registry import rule_for
 from fornaxc.lowering.support import unsupported
+from fornaxc.lowering.tracing import traced
 
 # importing them registers the rules
 _FAMILIES = (control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape)
@@ -48,12 +49,13 @@ def lower_graph(
     weight_prefix: str = "w",
     optimization: int = 1,
     rules: str = "",
+    trace: list[ir.Node] | None = None,
 ) -> Lowered:
     """Lower `graph` for "cpu" or "gpu", as one more graph of `module` where that is given.
 
     `optimization` is the level, 0 to 3. `rules` names a device kind whose rules are applied instead of the device's own: so the kernels for
     GPUs can be run on a CPU. Inputs and outputs are on the compute device, in the graph's order. Weights are named by `weight_prefix` and their number in the order
-    of the program. Raises `UnsupportedError` that lists every node that cannot be lowered.
+    of the program. `trace`, which gets every node lowered, makes MAX's errors tell the nodes (see `traced`). Raises `UnsupportedError` that lists every node that cannot be lowered.
     """
     refused = unsupported(graph, device_kind)
     if refused:
@@ -61,6 +63,7 @@ def lower_graph(
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
         raise UnsupportedError(f"{names}{more} cannot be compiled for a {device_kind}", details=refused)
     c = LoweringContext(device_kind, optimization, rules)
+    c.trace = trace
     types = [_input_type(c, v, index) for index, v in enumerate(graph.inputs)]
     max_graph = Graph(
         name,
@@ -130,7 +133,11 @@ def _lower_node(c: LoweringContext, node: ir.Node) -> None:
     for i in operands_to_write(node, c.producers, c.is_literal):
         operands[i] = c.write(operands[i])
     try:
-        results = rule(c, node.op, *operands)
+        results = (
+            rule(c, node.op, *operands)
+            if c.trace is None
+            else traced(c.trace, node, lambda: rule(c, node.op, *operands))
+        )
     except UnsupportedError:
         raise
     except Exception as error:

@@ -96,7 +96,7 @@ def test_reduction_ends_with_a_few_nodes(
     graphs: dict[str, tuple[Path, Graph]], options: Options, tmp_path: Path
 ) -> None:
     check = verify_check()
-    searches = {name: reduce(Case(graphs[name][1], (X,)), check) for name in NAMES}
+    searches = {name: reduce([Case(graphs[name][1], (X,))], check) for name in NAMES}
     found: dict[str, Reduced] = drive(searches, options)
     for name, r in found.items():
         print(name, r.nodes_before, "->", r.nodes, r.own_weights, r.own_inputs, list(r.trail))

@@ -1,0 +1,71 @@
+"""The text of a report about a reduced case, ready to be sent: no name and, where it says so, no number of the user's model."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fornaxc import __version__
+from fornaxc.diagnosis.reduce import Reduced
+from fornaxc.ir.printer import print_graph
+
+
+def report_text(reduced: Reduced, check: str, device: str, model: Path, reproduced: bool) -> str:
+    """Markdown: how to see the failure, the program, its inputs, the versions, and which numbers the files hold."""
+    case = reduced.case
+    verb = check if check in ("verify", "compile") else "verify"
+    more = f" --inputs {model.with_suffix('.npz').name}" if verb == "verify" else ""
+    inputs = "\n".join(
+        f"- `{name}`: {array.dtype} {list(array.shape)}"
+        for name, array in zip(case.graph.input_names, case.inputs, strict=True)
+    )
+    shown = check if check in ("verify", "compile") else "a command of the reporter's own"
+    return f"""# {reduced.signature[:1].upper()}{reduced.signature[1:]}
+
+A program of {reduced.nodes} node{"s" if reduced.nodes != 1 else ""}, reduced from one of {reduced.nodes_before}, fails {shown} on {device}.
+
+    fornaxc {verb} {model.name}{more}
+
+{"The file by itself fails in this way." if reproduced else "The file by itself was not seen to fail: importing it may give another program."}
+
+## Program
+
+```
+{print_graph(case.graph).rstrip()}
+```
+
+## Inputs
+
+{inputs or "none"}
+
+{_numbers(reduced)}
+
+## Versions
+
+{_versions()}
+"""
+
+
+def _numbers(reduced: Reduced) -> str:
+    kept = [what for what, own in (("weights", reduced.own_weights), ("inputs", reduced.own_inputs)) if own]
+    if not kept:
+        return "Weights and inputs are seeded random numbers; no name of the original model is in the files."
+    return (
+        f"**The {' and '.join(kept)} are the original model's, or computed from them**, as the failure was not seen with seeded ones. No name of the "
+        "original model is in the files."
+    )
+
+
+def _versions() -> str:
+    found = {
+        "fornaxc": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    for name in ("max", "numpy", "onnx", "onnxruntime"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return "\n".join(f"- {name} {number}" for name, number in found.items())
