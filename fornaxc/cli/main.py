@@ -18,6 +18,7 @@ from fornaxc.cli.session import Session, verbosity_options
 _VERBS = {
     "compile": "Compile a model for a target, ahead of time.",
     "verify": "Prove an artifact's numbers against onnxruntime.",
+    "reduce": "Make a small model that fails in the same way.",
     "run": "Run an artifact on inputs from an .npz file.",
     "inspect": "Show what a model or an artifact holds.",
     "export": "Write a graph as an ONNX model.",

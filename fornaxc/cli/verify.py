@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fornaxc.cli import options
+from fornaxc.cli.bisection import bisection, bisection_text
 from fornaxc.cli.progress import progress
 from fornaxc.cli.session import Session, reporting
 from fornaxc.cli.text import facts, shape, table
@@ -32,8 +33,14 @@ from fornaxc.cli.text import facts, shape, table
 @options.optimization(None)
 @options.host_fallback
 @options.timeout
+@click.option(
+    "--bisect", is_flag=True, help="Look for the first node whose numbers are wrong: one or few more compiles."
+)
+@click.option(
+    "--growth", type=options.FILE, metavar="OUT.html", help="Write the error of every node as a page; means --bisect."
+)
 @reporting
-def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
+def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Path | None, **choices: Any) -> int:
     """Prove the numbers of MODEL (compiling it first) or ARTIFACT (.fxa) against onnxruntime.
 
     Exit status 1 where an output differs. For a target that this machine cannot run, the same graph is proven on
@@ -46,13 +53,16 @@ def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
       fornaxc verify model.onnx --inputs in.npz --expected out.npz
       fornaxc verify model.fxa --model model.onnx --seed 7
       fornaxc verify model.onnx --target amd --json
+      fornaxc verify model.onnx --bisect --growth growth.html
     """
     from fornaxc import api
 
     with progress(session) as show:
         report = api.verify(model_or_artifact, progress=show, **choices)
-    document = report.to_json()
-    session.show(document, lambda: _text(document))
+        document = report.to_json()
+        if bisect or growth is not None:
+            document["bisection"] = bisection(model_or_artifact, growth, report.rows, choices, show)
+    session.show(document, lambda: "\n".join([_text(document), *bisection_text(document.get("bisection"))]))
     return report.exit
 
 

@@ -57,10 +57,15 @@ class Found:
     steps: Sequence[Step] = ()
     notes: Sequence[str] = field(default=())
 
+    @property
+    def index(self) -> int | None:
+        """The position of the node in the program."""
+        return next((s.index for s in self.steps if s.node is self.node), None)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "node": None if self.node is None else describe(self.node),
+            "node": None if self.node is None else {**describe(self.node), "index": self.index},
             "confirmed": self.confirmed,
             "notes": list(self.notes),
             "steps": [s.to_json() for s in self.steps],

@@ -95,7 +95,7 @@ def reduce_model(
         return run_programs(programs, options)
 
     with Clock(progress).phase("reduce"):
-        graph, _ = import_source(path, request.dims, cache.digests.of_file)
+        graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
         cases = _cases(graph, inputs, seed)
         reduced = drive_with({"reduce": reduce(cases, judge)}, run)["reduce"]
         files = write_case(reduced.case, output)

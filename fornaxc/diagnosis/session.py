@@ -19,7 +19,7 @@ from fornaxc.passes.pipeline import PASSES
 from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import HOST, Options
-from fornaxc.sources import format_of, import_source, oracle_of
+from fornaxc.sources import Choice, format_of, import_source, oracle_of
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.oracle import OracleRefused, Reference
@@ -99,8 +99,8 @@ def bisect_model(
         target = parse_target("cpu")
     clock = Clock(progress)
     with clock.phase("verify"):
-        graph, _ = import_source(path, request.dims, cache.digests.of_file)
-        sample = chosen_sample(path, graph, inputs, seed, failing)
+        graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
+        sample = chosen_sample(path, graph, request.choice, inputs, seed, failing)
         arrays = [sample.inputs[n] for n in graph.input_names]
         imported, refused = _interpreted(graph, arrays)
         notes = [refused] if refused else []
@@ -134,9 +134,11 @@ def diagnosis_options(cache: Cache, request: Request, target: dict[str, str]) ->
     return Options(target=target, environment=environment, timeout=request.timeout or 1800)
 
 
-def chosen_sample(path: Path, graph: Graph, inputs: Path | None, seed: int, failing: Sequence[str]) -> Sample:
+def chosen_sample(
+    path: Path, graph: Graph, choice: Choice, inputs: Path | None, seed: int, failing: Sequence[str]
+) -> Sample:
     """The inputs given, or the generated sample that failed (else the first), with the oracle's reference."""
-    oracle = oracle_of(path, graph)
+    oracle = oracle_of(path, graph, choice)
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         return next((s for s in samples if s.label in failing), samples[0])
