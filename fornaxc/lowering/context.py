@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from max._core.dialects import kgen
 from max.dtype import DType as MaxDType
-from max.graph import AlgebraicDim, DeviceRef, KernelLibrary, TensorType, TensorValue, ops
+from max.graph import AlgebraicDim, DeviceRef, TensorType, TensorValue, ops
 from max.graph import Dim as MaxDim
 
-import fornaxc
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir import types as ir
 from fornaxc.ir.dims import Call, Dim, Symbol, symbols
@@ -23,17 +20,6 @@ from fornaxc.ir.graph import Array, Constant, Node, Value
 from fornaxc.ir.ops import BroadcastTo, Reshape
 from fornaxc.lowering import raw
 from fornaxc.lowering.dtypes import FROM_MAX, TO_MAX
-
-KERNELS = Path(fornaxc.__file__).parent / "kernels"
-
-
-@cache
-def kernel_library() -> KernelLibrary:
-    """fornaxc's own kernels, built once a process."""
-    library = KernelLibrary()
-    library.load_paths([KERNELS])
-    return library
-
 
 _POC = {"floordiv": kgen.POC.div, "min": kgen.POC.min, "max": kgen.POC.max}
 

@@ -17,8 +17,9 @@ from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
 from fornaxc.lowering import control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape
 from fornaxc.lowering.barriers import operands_to_write
-from fornaxc.lowering.context import KERNELS, LoweringContext, kernel_library
+from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import TO_MAX
+from fornaxc.lowering.kernel_package import KERNELS, kernel_library
 from fornaxc.lowering.registry import rule_for
 from fornaxc.lowering.support import unsupported
 from fornaxc.lowering.tracing import traced

@@ -31,7 +31,7 @@ def run_module(job: dict[str, Any]) -> None:
     configure_devices(job["target"])
     from max import driver, engine
 
-    from fornaxc.lowering.context import kernel_library
+    from fornaxc.lowering.kernel_package import kernel_library
 
     report, kind = Path(job["report"]), job["target"]["device_kind"]
     host = driver.CPU()
