@@ -109,7 +109,7 @@ def parse_text(text: str, label: str) -> Any:
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
-            raise _parse_error(str(error), label) from None
+            raise _parse_error(str(error), label, text) from None
     return _stable(module, label)
 
 
@@ -191,13 +191,19 @@ def _tuple(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in version.split("."))
 
 
-def _parse_error(message: str, label: str) -> ModelError:
+def _parse_error(message: str, label: str, source: str) -> ModelError:
     place = _PLACE.search(message)
     lines = [line for line in message.splitlines() if "error:" in line]
     text = (lines[0] if lines else message).split("error:")[-1]
     text = _PLACE.sub("", text).strip(" :")
     line, column = (int(n) for n in place.groups()) if place else (0, 0)
     where = f"{label}:{line}:{column}" if place else label
+    if "unregistered dialect" in text:
+        named = (
+            _OPERATION.findall(source.splitlines()[line - 1][:column]) if line else []
+        )  # the column is past the name
+        what = f"the operation {named[-1]}" if named else "the operation here"
+        text = f"{what} is of a dialect that is not StableHLO's"
     return ModelError(
         f"{where}: {text}",
         code=Code.NOT_PARSED,

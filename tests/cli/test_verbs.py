@@ -59,7 +59,8 @@ def test_compile_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(api, "compile", record)
     arguments = (
-        "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x -O 2"
+        "m.onnx -t amd -o o.fxa --dim batch=8 --dim a=b=2 --timeout 5 --stop-after lower --dump d --no-pass x -O 2 "
+        "--entry f --freeze p.npz"
     )
     assert cli("compile", *arguments.split(), "--no-host-fallback", "--cache-dir", "c").status == 0
     seen.pop("progress")
@@ -75,6 +76,8 @@ def test_compile_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch
         "optimization": 2,
         "host_fallback": False,
         "cache_dir": Path("c"),
+        "entry": "f",
+        "freeze": Path("p.npz"),
     }
 
 
@@ -238,6 +241,8 @@ def test_verify_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         "host_fallback": True,
         "timeout": 9.0,
         "optimization": None,
+        "entry": None,
+        "freeze": None,
     }
 
 
