@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ FOLDER = Path(__file__).parent / "data"
 class Row:
     """The evidence for one operator since one opset: how many cases ran well, and which were not taken, by reason.
 
-    `shapes` holds static, symbolic or both; `max_abs` is the largest error that any case had.
+    `figures` holds (good, cases) by how inputs were posed: `run-time`, as the cases are shipped, or `frozen`. `shapes` holds static, symbolic or
+    both; `max_abs` is the largest error that any case had.
     """
 
     operator: str
     since: int
     cases: int
     good: int
+    figures: dict[str, tuple[int, int]]
     dtypes: tuple[str, ...]
     ranks: tuple[int, ...]
     shapes: tuple[str, ...]
@@ -38,6 +40,7 @@ class Row:
             "since": self.since,
             "cases": self.cases,
             "good": self.good,
+            "figures": {how: {"good": good, "cases": cases} for how, (good, cases) in self.figures.items()},
             "dtypes": list(self.dtypes),
             "ranks": list(self.ranks),
             "shapes": list(self.shapes),
@@ -72,7 +75,7 @@ def load_support(label: str, folder: Path | None = None) -> dict[str, Any]:
 def evidence(document: dict[str, Any], operator: str, since: int) -> Row | None:
     """The row of one operator at one version of its schema; None where no case has it."""
     sections = document["operators"].get(operator, {}).get(str(since))
-    return None if sections is None else _row(operator, since, list(sections.values()))
+    return None if sections is None else _row(operator, since, sections)
 
 
 def rows_of(document: dict[str, Any], operator: str | None = None) -> list[Row]:
@@ -85,13 +88,19 @@ def rows_of(document: dict[str, Any], operator: str | None = None) -> list[Row]:
         hint = f"near: {', '.join(near)}" if near else "`fornaxc ops` lists all"
         raise UsageError(f"no case has the operator {operator!r}", code="FX244", hint=hint)
     return [
-        _row(name, int(since), list(sections.values()))
+        _row(name, int(since), sections)
         for name in sorted(names)
         for since, sections in sorted(document["operators"][name].items(), key=lambda item: int(item[0]))
     ]
 
 
-def _row(name: str, since: int, sections: Sequence[dict[str, Any]]) -> Row:
+def _row(name: str, since: int, by_suite: Mapping[str, dict[str, Any]]) -> Row:
+    sections = list(by_suite.values())
+    figures: dict[str, tuple[int, int]] = {}
+    for suite, section in by_suite.items():
+        how = suite.rpartition(" ")[2]
+        good, cases = figures.get(how, (0, 0))
+        figures[how] = (good + section["good"], cases + section["cases"])
     errors = [s["max_abs"] for s in sections if s["max_abs"] is not None]
     refused: dict[str, int] = {}
     for section in sections:
@@ -102,6 +111,7 @@ def _row(name: str, since: int, sections: Sequence[dict[str, Any]]) -> Row:
         since,
         sum(s["cases"] for s in sections),
         sum(s["good"] for s in sections),
+        figures,
         _union(s["dtypes"] for s in sections),
         tuple(sorted(_union(s["ranks"] for s in sections))),
         _union(s["shapes"] for s in sections),

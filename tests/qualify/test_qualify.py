@@ -89,11 +89,12 @@ def test_support_data(suite: Path, tmp_path: Path) -> None:
 
     rows = {row.operator: row for row in rows_of(load_support("cpu", tmp_path / "support"))}
     assert (rows["Reshape"].good, rows["Reshape"].cases, rows["Reshape"].since) == (2, 2, 14)
+    assert rows["Reshape"].figures == {"run-time": (1, 1), "frozen": (1, 1)}
     assert rows["Reshape"].dtypes == ("float", "int64")
     assert rows["Add"].wrong == ("wrong",)
     assert rows["RandomUniformLike"].refused == {"RandomUniformLike: its result is random": 1}
     page = (tmp_path / "support" / "cpu.md").read_text()
-    assert "| Reshape | 14 | 2 of 2 |" in page
+    assert "| Reshape | 14 | 1 of 1 | 1 of 1 |" in page
     assert "**wrong value in wrong**" in page
 
 
