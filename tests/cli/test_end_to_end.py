@@ -108,7 +108,7 @@ def test_a_hit_imports_nothing_heavy_and_is_fast(shop: Workshop) -> None:
 def test_a_retrained_model_compiles_nothing(shop: Workshop, tmp_path: Path) -> None:
     w, b = write_model(tmp_path / "retrained.onnx", 1)
     document = shop.fornaxc("compile", tmp_path / "retrained.onnx")
-    assert document["cache"] == "miss"
+    assert (document["cache"], document["code"]) == ("miss", "hit")
     assert "compile" not in document["phases"]
     x = np.ones((2, 5), np.float32)
     np.savez(tmp_path / "in.npz", x=x)
@@ -143,11 +143,36 @@ def test_wrong_inputs(shop: Workshop, tmp_path: Path, arrays: dict[str, Any], co
 
 
 def test_verify_proves_the_model_and_the_artifact(shop: Workshop) -> None:
+    before = shop.fornaxc("compile", shop.model)["artifact"]
     document = shop.fornaxc("verify", shop.model)
     assert (document["verdict"], document["executed_on"]) == ("pass", "cpu")
     assert len({tuple(output["shape"]) for output in document["outputs"]}) == 2
     assert "onnxruntime" in document["oracle"]
     assert shop.fornaxc("verify", shop.artifact, "--model", shop.model)["verdict"] == "pass"
+    assert shop.fornaxc("verify", shop.artifact)["oracle"] == "onnxruntime (exported graph)"
+    assert shop.fornaxc("compile", shop.model)["artifact"] == before, "proving changes nothing of the artifact"
+    for place in (shop.artifact, before):  # the file was written before anything was proven
+        found = shop.fornaxc("inspect", place)["verified"]
+        assert [(r["oracle"], r["verdict"], r["known_to"]) for r in found] == [
+            ("onnxruntime (exported graph)", "pass", "cache"),
+            ("onnxruntime", "pass", "cache"),
+        ]
+    assert found[1]["tolerance"] == ["rtol 0.001, atol 1e-05"]
+
+
+def test_an_artifact_file_carries_its_proofs_into_another_cache(shop: Workshop, tmp_path: Path) -> None:
+    shop.fornaxc("verify", shop.model)
+    shop.fornaxc("compile", shop.model, "-o", tmp_path / "proven.fxa")
+    elsewhere = ("--cache-dir", tmp_path / "elsewhere")
+    imported = shop.fornaxc("cache", "import", tmp_path / "proven.fxa", *elsewhere)
+    found = shop.fornaxc("compile", shop.model, *elsewhere)
+    assert (found["cache"], found["artifact"]) == ("hit", imported["artifact"])
+    assert (found["key"], found["request_key"]) == (imported["key"], imported["request_key"])
+    (record, *_) = shop.fornaxc("inspect", tmp_path / "proven.fxa", "--cache-dir", tmp_path / "none")["verified"]
+    assert (record["verdict"], record["known_to"]) == ("pass", "artifact")
+    assert shop.fornaxc("inspect", imported["artifact"])["verified"][0]["verdict"] == "pass"
+    write_model(tmp_path / "retrained.onnx", 2)
+    assert shop.fornaxc("compile", tmp_path / "retrained.onnx", *elsewhere)["code"] == "hit"
 
 
 def test_golden_outputs_that_are_wrong_fail(shop: Workshop, tmp_path: Path) -> None:
@@ -188,6 +213,7 @@ def test_a_damaged_artifact_is_refused(shop: Workshop, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.zeros((2, 5), np.float32))
     document = shop.fornaxc("run", tmp_path / "bad.fxa", "-i", tmp_path / "in.npz", status=4)
     assert document["code"] in ("FX451", "FX452")
+    assert shop.fornaxc("cache", "import", tmp_path / "bad.fxa", status=4)["code"] in ("FX451", "FX452")
     (tmp_path / "cut.fxa").write_bytes(content[: len(content) // 3])
     assert shop.fornaxc("run", tmp_path / "cut.fxa", status=4)["code"] == "FX452"
 
@@ -214,4 +240,4 @@ def test_a_run_that_cannot_write_its_outputs(shop: Workshop, tmp_path: Path) -> 
     np.savez(tmp_path / "in.npz", x=np.zeros((2, 5), np.float32))
     missing = tmp_path / "missing" / "out.npz"
     assert shop.fornaxc("run", shop.artifact, "-i", tmp_path / "in.npz", "-o", missing, status=2)["code"] == "FX228"
-    assert shop.fornaxc("run", shop.model, status=4)["code"] == "FX452"
+    assert shop.fornaxc("run", shop.model, status=2)["code"] == "FX229"

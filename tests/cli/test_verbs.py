@@ -171,7 +171,7 @@ def report(verdict: str) -> Any:
         "worst_index": [1, 3],
         "tolerance": {"rtol": 1e-3, "atol": 1e-5, "source": "default for f32"},
         "verdict": "fail" if verdict == "fail" else "pass",
-        "reason": "3 of 20 elements are outside the tolerance" if verdict == "fail" else "",
+        "reason": "3 of 20 elements differ by more than the tolerance" if verdict == "fail" else "",
     }
     document = {
         "verdict": verdict,
