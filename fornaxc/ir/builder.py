@@ -45,8 +45,8 @@ class GraphBuilder:
         b._known = {v: c.load() for v, c in graph.constants.items() if c.literal}
         if parent is None:
             b.constraints = list(graph.constraints)
-            every = [v.type for node in graph.walk() for v in node.outputs]
-            b.reserve(b.input_symbols() | {name for t in every for d in t.shape for name in symbols(d)})
+            sizes = {d for node in graph.walk() for v in node.outputs for d in v.type.shape if not isinstance(d, int)}
+            b.reserve(b.input_symbols() | {name for d in sizes for name in symbols(d)})
         return b
 
     def keep(self, node: Node) -> None:

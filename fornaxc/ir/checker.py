@@ -7,24 +7,27 @@ from fornaxc.ir.ops import If, IrError, While
 from fornaxc.ir.types import DType, TensorType
 
 
-def check(graph: Graph) -> None:
-    """Raise `IrError`, naming the node, unless every value is defined once, before use, with the type inferred."""
+def check(graph: Graph, sound: set[Node] | None = None) -> None:
+    """Raise `IrError`, naming the node, unless every value is defined once, before use, with the type inferred.
+
+    `sound` collects nodes whose types are right, of earlier graphs too: a node is immutable, so that is so for good.
+    """
     if graph.output_names and len(graph.output_names) != len(graph.outputs):
         raise IrError(f"{len(graph.outputs)} outputs have {len(graph.output_names)} names")
     for names in (graph.input_names, graph.output_names):
         if len(set(names)) != len(names):
             raise IrError(f"a name appears twice in {list(names)}")
-    _check_body(graph, set())
+    _check_body(graph, set(), set() if sound is None else sound)
 
 
-def _check_body(graph: Graph, outer: set[Value]) -> None:
+def _check_body(graph: Graph, outer: set[Value], sound: set[Node]) -> None:
     defined = outer | set(graph.inputs) | set(graph.constants)
     for value, constant in graph.constants.items():
         if value.type != constant.type or not value.type.is_static:
             raise IrError(f"the constant {constant.name!r} of type {constant.type} is held as {value.type}")
     for node in graph.nodes:
         try:
-            _check_node(node, defined)
+            _check_node(node, defined, sound)
         except IrError as error:
             raise IrError(f"{node.op} from {node.origin}: {error}") from None
         defined.update(node.outputs)
@@ -33,19 +36,25 @@ def _check_body(graph: Graph, outer: set[Value]) -> None:
             raise IrError(f"the output {value.name!r} is not defined")
 
 
-def _check_node(node: Node, defined: set[Value]) -> None:
+def _check_node(node: Node, defined: set[Value], sound: set[Node]) -> None:
     for value in node.inputs:
         if value not in defined:
             raise IrError(f"the operand {value.name!r} of type {value.type} is used before it is defined")
-    if any(value in defined for value in node.outputs):
+    if not defined.isdisjoint(node.outputs):
         raise IrError("a result is defined twice")
+    for region in node.regions:
+        _check_body(region, defined, sound)
+    if node not in sound:
+        _check_types(node)
+        sound.add(node)
+
+
+def _check_types(node: Node) -> None:
     types = node.op.infer(*(v.type for v in node.inputs))
     if types != tuple(v.type for v in node.outputs):
         raise IrError(f"results are {[str(v.type) for v in node.outputs]}, not {[str(t) for t in types]}")
     if len(node.regions) != node.op.regions:
         raise IrError(f"{len(node.regions)} regions where {node.op.regions} belong")
-    for region in node.regions:
-        _check_body(region, defined)
     _check_regions(node)
 
 

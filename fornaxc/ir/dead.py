@@ -35,8 +35,8 @@ def _binders(graph: Graph) -> dict[Value, set[str]]:
     known = _sizes_of(graph.inputs)
     found: dict[Value, set[str]] = {}
     for node in graph.nodes:
-        named = (single_symbol(d) for v in node.outputs for d in v.type.shape if not isinstance(d, int))
-        new = {name for name in named if name is not None and name not in known}
+        named = [single_symbol(d) for v in node.outputs for d in v.type.shape if not isinstance(d, int)]
+        new = {name for name in named if name is not None and name not in known} if named else None
         if new:
             found[node.outputs[0]] = new
             known |= new
@@ -44,7 +44,7 @@ def _binders(graph: Graph) -> dict[Value, set[str]]:
 
 
 def _sizes_of(values: tuple[Value, ...]) -> set[str]:
-    return {name for v in values for d in v.type.shape for name in symbols(d)}
+    return {name for v in values for d in v.type.shape if not isinstance(d, int) for name in symbols(d)}
 
 
 def _named_sizes(node: Node) -> set[str]:

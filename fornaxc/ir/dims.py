@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
 from math import gcd
 from operator import mul
 from typing import Union
@@ -53,6 +53,13 @@ class DimExpr:
     """A canonical sum of products: `terms` maps each monomial to its non-zero coefficient, sorted."""
 
     terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __add__(self, other: Dim) -> Dim:
         if not isinstance(other, int | DimExpr):
@@ -76,9 +83,11 @@ class DimExpr:
     def __mul__(self, other: Dim) -> Dim:
         if not isinstance(other, int | DimExpr):
             return NotImplemented
+        if isinstance(other, int):
+            return DimExpr(tuple((m, c * other) for m, c in self.terms)) if other else 0
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
-            for right, b in _terms(other):
+            for right, b in other.terms:
                 monomial = tuple(sorted(left + right, key=str))
                 total[monomial] = total.get(monomial, 0) + a * b
         return _canonical(total)
@@ -131,7 +140,8 @@ def _canonical(total: Mapping[Monomial, int]) -> Dim:
         return 0
     if len(kept) == 1 and kept[0][0] == ():
         return kept[0][1]
-    kept.sort(key=lambda term: (term[0] == (), [str(atom) for atom in term[0]]))
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (term[0] == (), [str(atom) for atom in term[0]]))
     return DimExpr(tuple(kept))
 
 
@@ -271,6 +281,13 @@ def ceildiv(top: Dim, bottom: Dim) -> Dim:
 
 def product(dims: Sequence[Dim]) -> Dim:
     """The product of dims (1 for none): the element count of a shape."""
+    if all(isinstance(d, int) for d in dims):
+        return reduce(mul, dims, 1)
+    return _symbolic_product(tuple(dims))
+
+
+@lru_cache(maxsize=4096)  # the values of a model have few shapes
+def _symbolic_product(dims: tuple[Dim, ...]) -> Dim:
     return reduce(mul, dims, 1)
 
 
@@ -300,6 +317,9 @@ def symbols(dim: Dim) -> set[str]:
     """The names of the symbols in `dim`."""
     if isinstance(dim, int):
         return set()
+    name = single_symbol(dim)
+    if name is not None:
+        return {name}
     names: set[str] = set()
     for monomial, _ in dim.terms:
         for atom in monomial:

@@ -10,7 +10,7 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Conv
 from fornaxc.passes.constness import Constness
-from fornaxc.passes.rewrite import rewrite, use_counts
+from fornaxc.passes.rewrite import holds, rewrite, use_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class _Affine:
 
 def fold_affine(graph: Graph) -> Graph:
     """`graph` with per-channel scales and offsets of a convolution moved into its constant weights and one bias."""
+    if not holds(graph, Conv):
+        return graph
     uses = use_counts(graph)
     known: dict[Value, _Affine] = {}
     facts = Constness(graph.constants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from itertools import islice
 
 from fornaxc.ir import compose
@@ -16,11 +17,11 @@ def evaluable(node: Node) -> bool:
     """Whether numpy can compute a node from constant operands: without a region, and without a symbolic dim in it."""
     if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
         return False
-    return not any(isinstance(d, DimExpr) for value in node.op.attributes().values() for d in _flat(value))
+    return not any(_holds_symbol(getattr(node.op, field.name)) for field in fields(node.op))
 
 
-def _flat(value: object) -> tuple[object, ...]:
-    return value if isinstance(value, tuple) else (value,)
+def _holds_symbol(value: object) -> bool:
+    return any(isinstance(d, DimExpr) for d in (value if isinstance(value, tuple) else (value,)))
 
 
 class Constness:
@@ -40,7 +41,7 @@ class Constness:
             self._constants_seen += fresh
         for node in b.nodes[self._seen :]:
             self._made.update((v, node) for v in node.outputs)
-            if evaluable(node) and all(v in self._constant for v in node.inputs):
+            if self._constant.issuperset(node.inputs) and evaluable(node):
                 self._constant.update(node.outputs)
         self._seen = len(b.nodes)
 

@@ -13,7 +13,7 @@ from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Conv, ConvNhwc, PackConv, Unary
 from fornaxc.ir.types import DType
 from fornaxc.passes.constness import Constness
-from fornaxc.passes.rewrite import rewrite, use_counts
+from fornaxc.passes.rewrite import holds, rewrite, use_counts
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -24,6 +24,8 @@ def fuse_conv(graph: Graph) -> Graph:
 
     The layout changes around each are left as transposes, for `sink_transposes` to remove.
     """
+    if not holds(graph, Conv):
+        return graph
     uses = use_counts(graph)
     fused: dict[Value, tuple[ConvNhwc, tuple[Value, ...]]] = {}
     facts = Constness(graph.constants)

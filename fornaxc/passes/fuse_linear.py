@@ -14,13 +14,15 @@ from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, ConvNhwc, MatMul, PackConv, Unary
 from fornaxc.ir.types import DType
 from fornaxc.passes.constness import Constness
-from fornaxc.passes.rewrite import rewrite, use_counts
+from fornaxc.passes.rewrite import holds, rewrite, use_counts
 
 Fused = tuple[ConvNhwc, tuple[Value, ...]]
 
 
 def fuse_linear(graph: Graph) -> Graph:
     """`graph` with f32 products by a constant matrix as 1 x 1 `ConvNhwc`, biases, residuals and activations inside."""
+    if not holds(graph, MatMul):
+        return graph
     uses = use_counts(graph)
     fused: dict[Value, Fused] = {}
     facts = Constness(graph.constants)

@@ -27,13 +27,15 @@ from fornaxc.ir.ops import (
     Unary,
 )
 from fornaxc.passes.constness import Constness
-from fornaxc.passes.rewrite import rewrite
+from fornaxc.passes.rewrite import holds, rewrite
 
 Perm = tuple[int, ...]
 
 
 def sink_transposes(graph: Graph) -> Graph:
     """`graph` with transposes behind the elementwise operations, reductions, pools, ... that they fed."""
+    if not holds(graph, Transpose):
+        return graph
     twins: dict[Value, tuple[Value, Perm]] = {}  # value = transpose(twin, perm)
     facts = Constness(graph.constants)
 

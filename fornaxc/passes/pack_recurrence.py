@@ -11,11 +11,13 @@ from fornaxc.ir.ops import Gru, Lstm, PackConv, PackedRecurrence, Rnn
 from fornaxc.ir.ops.packed import RECURRENT_ACTIVATIONS
 from fornaxc.ir.types import DType
 from fornaxc.passes.constness import Constness
-from fornaxc.passes.rewrite import rewrite
+from fornaxc.passes.rewrite import holds, rewrite
 
 
 def pack_recurrence(graph: Graph) -> Graph:
     """`graph` with f32 recurrences of constant weights and plain activations as `PackedRecurrence`."""
+    if not holds(graph, Lstm, Gru, Rnn):
+        return graph
     facts = Constness(graph.constants)
 
     def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:

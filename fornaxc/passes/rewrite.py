@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import Op
 
 Visit = Callable[[Node, GraphBuilder], Sequence[Value] | None]
 
@@ -25,11 +26,13 @@ def _rewrite(graph: Graph, visit: Visit, outer: Mapping[Value, Value], parent: G
     b = GraphBuilder.resume(graph, parent)
     new: dict[Value, Value] = dict(outer)
     for node in graph.nodes:
-        current = replace(
-            node,
-            inputs=tuple(new.get(v, v) for v in node.inputs),
-            regions=tuple(_rewrite(region, visit, new, b) for region in node.regions),
-        )
+        current = node  # the same object where nothing changes: it need not be checked again
+        if node.regions or any(v in new for v in node.inputs):
+            current = replace(
+                node,
+                inputs=tuple(new.get(v, v) for v in node.inputs),
+                regions=tuple(_rewrite(region, visit, new, b) for region in node.regions),
+            )
         b.origin = node.origin
         results = visit(current, b)
         if results is None:
@@ -37,6 +40,11 @@ def _rewrite(graph: Graph, visit: Visit, outer: Mapping[Value, Value], parent: G
         else:
             new.update(zip(node.outputs, results, strict=True))
     return b.finish([new.get(v, v) for v in graph.outputs], graph.output_names)
+
+
+def holds(graph: Graph, *ops: type[Op]) -> bool:
+    """Whether the graph itself, its regions aside, has a node of one of these operations."""
+    return any(isinstance(node.op, ops) for node in graph.nodes)
 
 
 def use_counts(graph: Graph) -> Counter[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fornaxc.ir.graph import Value
@@ -71,6 +72,7 @@ def handled() -> list[tuple[str, str, int]]:
     return sorted(_HANDLERS)
 
 
+@cache
 def _load() -> None:
     from importlib import import_module
 
