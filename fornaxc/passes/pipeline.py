@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fornaxc.errors import UsageError
 from fornaxc.ir.checker import check
 from fornaxc.ir.dead import drop_dead
-from fornaxc.ir.graph import Graph
+from fornaxc.ir.graph import Graph, Node
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fuse_conv import fuse_conv
@@ -64,9 +64,10 @@ def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optim
     for name in disabled:
         if name not in known:
             raise UsageError(f"no pass is named {name!r}", code="FX211", hint=f"the passes are: {', '.join(known)}")
-    check(graph)
+    sound: set[Node] = set()
+    check(graph, sound)
     for step in PASSES:
         if step.applies(device_kind, optimization) and step.name not in disabled:
             graph = step.function(graph)
-            check(graph)
+            check(graph, sound)
     return graph
