@@ -13,12 +13,11 @@ import numpy as np
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
 from fornaxc.cache import media
-from fornaxc.errors import ToolchainError, UsageError
-from fornaxc.ir.binding import ShapeMismatch, bind_dims, check_constraints
+from fornaxc.errors import ToolchainError
 from fornaxc.ir.dims import parse_dim
 from fornaxc.ir.graph import Array, Constraint
 from fornaxc.ir.types import DType, TensorType
-from fornaxc.weights import read_weights
+from fornaxc.signature import check_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,9 @@ class Model:
 
         Raises UsageError for a wrong name, dtype or shape, ToolchainError where MAX fails.
         """
-        arrays = self._checked(inputs)
-        buffers = [to_buffer(a, t.type.dtype, self._device) for a, t in zip(arrays, self.inputs, strict=True)]
+        signature = {t.name: t.type for t in self.inputs}
+        arrays, _ = check_inputs(signature, self._constraints, inputs)
+        buffers = [to_buffer(array, signature[name].dtype, self._device) for name, array in arrays.items()]
         try:
             results = self._engine.execute(*buffers)
         except Exception as error:
@@ -61,27 +61,9 @@ class Model:
             raise ToolchainError(f"the model failed at run time: {lines[0][:300]}", code="FX510") from error
         return {t.name: to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
 
-    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
-        names = [t.name for t in self.inputs]
-        unknown, missing = [n for n in inputs if n not in names], [n for n in names if n not in inputs]
-        if unknown or missing:
-            parts = [f"no input is named {', '.join(map(repr, unknown))}"] if unknown else []
-            parts += [f"the input {', '.join(map(repr, missing))} is missing"] if missing else []
-            raise UsageError("; ".join(parts), code="FX220", hint=f"the inputs are: {', '.join(names)}")
-        arrays = [np.asarray(inputs[n]) for n in names]
-        for array, tensor in zip(arrays, self.inputs, strict=True):
-            if array.dtype != tensor.type.dtype.numpy:
-                raise UsageError(
-                    f"input {tensor.name!r} must hold {tensor.type.dtype.numpy}, not {array.dtype}",
-                    code="FX221",
-                    hint=f"convert it with .astype({tensor.type.dtype.numpy.name!r})",
-                )
-        try:
-            sizes = bind_dims(names, [t.type for t in self.inputs], [a.shape for a in arrays])
-            check_constraints(self._constraints, sizes)
-        except ShapeMismatch as problem:
-            raise UsageError(str(problem), code="FX222") from None
-        return arrays
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(f"{t.name} {t.type}" for t in side) for side in (self.inputs, self.outputs))
+        return f"<fornaxc model for {self.manifest['target']['label']}: {takes} -> {gives}>"
 
 
 def load(path: str | Path, *, threads: int | None = None) -> Model:
@@ -92,12 +74,7 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     """
     artifact = open_artifact(Path(path))
     check_runnable(artifact)
-    types = [TensorType(DType(d), tuple(shape)) for d, shape in artifact.config["weights"]]
-    arrays: list[Array] = []
-    if types:
-        file, offset, _ = artifact.locate(artifact.layer(media.WEIGHTS).digest)
-        arrays = read_weights(file, offset, types)
-
+    types, arrays = artifact.weights()
     if threads and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 

@@ -201,3 +201,20 @@ def test_results_are_short_in_a_console(model: Path, tmp_path: Path) -> None:
     assert "manifest" not in repr(result)
     assert len(repr(result)) < 300
     assert all(word in str(api.verify.__doc__) for word in ("seed", "rtol", "timeout", "verdict", "Raises"))
+
+
+def test_a_loaded_model_shows_what_it_takes_and_judges_its_inputs() -> None:
+    from types import SimpleNamespace
+
+    from fornaxc.errors import UsageError
+    from fornaxc.runtime import Model
+
+    tensors = [{"name": name, "dtype": "f32", "shape": ["batch", 3]} for name in "xy"]
+    config = {"inputs": tensors[:1], "outputs": tensors[1:], "constraints": [], "target": {"label": "cpu"}}
+    artifact: Any = SimpleNamespace(config=config)
+    model = Model(artifact, None, None, ())
+    assert repr(model) == "<fornaxc model for cpu: x f32[batch, 3] -> y f32[batch, 3]>"
+    for arrays, code in (({"z": X}, "FX220"), ({"x": X.astype(np.float64)}, "FX221"), ({"x": X[:, :2]}, "FX222")):
+        with pytest.raises(UsageError) as caught:
+            model.run(arrays)
+        assert caught.value.code == code
