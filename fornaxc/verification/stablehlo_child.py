@@ -50,13 +50,16 @@ def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list
     given = [_parts(arrays, n, a.type) for n, a in zip(names, arguments, strict=True)]
     with module.context, ir.Location.unknown():
         _make_main(opened.functions, name)
-        _split_complex_results(function)
+        if any(_is_complex(v.type) for v in (*arguments, *_returned(function))):
+            _split_complex(function)
+            arguments = list(function.regions[0].blocks[0].arguments)
         _drop_identities(module)
-        types = [_static(a.type, parts[0].shape) for a, parts in zip(arguments, given, strict=True)]
+        flat = [part for parts in given for part in parts]
+        types = [_static(a.type, part.shape) for a, part in zip(arguments, flat, strict=True)]
         if any(t != str(a.type) for t, a in zip(types, arguments, strict=True)):
             module = _refined(module, types)
         run_passes(module, *_TO_CORE)
-        values = [ir.Attribute.parse(f"{_dense(p)} : {t}") for p, t in zip(given, types, strict=True)]
+        values = [ir.Attribute.parse(f"{_dense(p)} : {t}") for p, t in zip(flat, types, strict=True)]
         results = stablehlo.eval_module(module, values)
         return [_array(r) for r in results]
 
@@ -95,27 +98,44 @@ def _walk(op: Any) -> Iterator[Any]:
                 yield from _walk(inner.operation)
 
 
-def _split_complex_results(function: Any) -> None:
-    """Return the parts of complex results: the binding hands out real ones only."""
+def _split_complex(function: Any) -> None:
+    """Take and return complex numbers as pairs of real ones: the binding hands over no others."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import func, stablehlo
 
     block = function.regions[0].blocks[0]
     final = list(block.operations)[-1].operation
-    results = list(final.operands)
-    if not any("complex<" in str(r.type) for r in results):
-        return
+    with ir.InsertionPoint.at_block_begin(block):
+        for argument in list(block.arguments):
+            if _is_complex(argument.type):
+                kind = ir.RankedTensorType(argument.type)
+                part = ir.RankedTensorType.get(kind.shape, ir.ComplexType(kind.element_type).element_type)
+                pair = [block.add_argument(part, ir.Location.unknown()) for _ in range(2)]
+                argument.replace_all_uses_with(stablehlo.complex(*pair))
+            else:
+                argument.replace_all_uses_with(block.add_argument(argument.type, ir.Location.unknown()))
+            block.erase_argument(0)
     with ir.InsertionPoint(final):
-        split: list[Any] = []
-        for result in results:
-            complex_one = "complex<" in str(result.type)
-            split += [stablehlo.real(result), stablehlo.imag(result)] if complex_one else [result]
-        func.ReturnOp(split)
+        results = [
+            part
+            for r in _returned(function)
+            for part in ([stablehlo.real(r), stablehlo.imag(r)] if _is_complex(r.type) else [r])
+        ]
+        func.ReturnOp(results)
     final.erase()
-    inputs = [a.type for a in block.arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [v.type for v in split]))
-    if "res_attrs" in function.attributes:
-        del function.attributes["res_attrs"]
+    types = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in results])
+    function.attributes["function_type"] = ir.TypeAttr.get(types)
+    for name in ("arg_attrs", "res_attrs"):
+        if name in function.attributes:
+            del function.attributes[name]
+
+
+def _returned(function: Any) -> list[Any]:
+    return list(list(function.regions[0].blocks[0].operations)[-1].operation.operands)
+
+
+def _is_complex(type: Any) -> bool:
+    return "complex<" in str(type)
 
 
 def _drop_identities(module: Any) -> None:
@@ -158,16 +178,14 @@ def _array(result: Any) -> Array:
     return dense_array(result, tensor_info(ir.Type.parse(text[text.rindex(" : ") + 3 :])))[0]
 
 
-def _dense(parts: Sequence[Array]) -> str:
-    """A dense attribute's text, of one array or of a real and an imaginary one."""
-    array = np.stack([np.atleast_1d(p) for p in parts], axis=-1) if len(parts) == 2 else np.atleast_1d(parts[0])
+def _dense(array: Array) -> str:
+    """A dense attribute's text."""
     if array.size == 0:
         return "dense<>"
     if array.dtype == np.bool_:
-        return f"dense<{json.dumps(parts[0].tolist())}>"
-    if parts[0].size == 1:  # hex text would be taken for a splat of bytes
-        shown = [_number(np.asarray(p).reshape(-1)) for p in parts]
-        return f"dense<({', '.join(shown)})>" if len(parts) == 2 else f"dense<{shown[0]}>"
+        return f"dense<{json.dumps(array.tolist())}>"
+    if array.size == 1:  # hex text would be taken for a splat of bytes
+        return f"dense<{_number(array.reshape(-1))}>"
     return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex()}">'
 
 

@@ -1,0 +1,141 @@
+"""StableHLO's interpreter as an oracle, alone and beside another. Nothing here needs MAX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jaxlib")
+
+from fornaxc.importers.stablehlo.importer import import_stablehlo
+from fornaxc.ir.graph import Array
+from fornaxc.sources import Choice, oracle_of
+from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
+
+MODULE = """
+module @m attributes {jax.uses_shape_polymorphism = true} {
+  func.func public @other(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = call @main(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func public @rows(%x: tensor<?x2xf32>, %w: tensor<2xf32>) -> tensor<?x2xf32> {
+    %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x2xf32>) -> tensor<i32>
+    %1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %2 = stablehlo.constant dense<2> : tensor<1xi32>
+    %3 = stablehlo.concatenate %1, %2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %4 = stablehlo.dynamic_broadcast_in_dim %w, %3, dims = [1] : (tensor<2xf32>, tensor<2xi32>) -> tensor<?x2xf32>
+    %5 = chlo.erf %4 : tensor<?x2xf32> -> tensor<?x2xf32>
+    %6 = stablehlo.add %x, %5 : tensor<?x2xf32>
+    return %6 : tensor<?x2xf32>
+  }
+  func.func public @spin(%z: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+    %0 = stablehlo.multiply %z, %z : tensor<2xcomplex<f32>>
+    return %0 : tensor<2xcomplex<f32>>
+  }
+  func.func public @kernel(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.custom_call @unknown_thing(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func public @scalars(%b: tensor<i1>, %h: tensor<3xbf16>, %n: tensor<i8>) -> (tensor<i1>, tensor<3xbf16>, tensor<i8>) {
+    %0 = stablehlo.not %b : tensor<i1>
+    %1 = stablehlo.negate %h : tensor<3xbf16>
+    %2 = stablehlo.negate %n : tensor<i8>
+    return %0, %1, %2 : tensor<i1>, tensor<3xbf16>, tensor<i8>
+  }
+}
+"""
+X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "m.mlir"
+    path.write_text(MODULE)
+    return path
+
+
+def names_of(module: Path, entry: str) -> list[str]:
+    return list(import_stablehlo(module, entry=entry).input_names)
+
+
+@pytest.mark.parametrize("entry", ["main", "other", None])
+def test_the_chosen_function_is_evaluated(module: Path, entry: str | None) -> None:
+    (name,) = names_of(module, entry or "main")
+    found = InterpreterOracle(module, entry, {}, ["y"])({name: X[0]})
+    assert found.oracle == "stablehlo-interpreter"
+    np.testing.assert_array_equal(found.outputs["y"], X[0] * 2)
+
+
+def test_dynamic_sizes_decompositions_and_frozen_arguments(module: Path) -> None:
+    x, w = names_of(module, "rows")
+    oracle = InterpreterOracle(module, "rows", {w: np.array([0.5, 9], np.float32)}, ["y"])
+    for rows in (X, X[:1]):
+        np.testing.assert_allclose(oracle({x: rows}).outputs["y"], rows + np.array([0.5204999, 1]), rtol=1e-6)
+
+
+def test_complex_numbers_are_pairs(module: Path) -> None:
+    inputs = dict(
+        zip(names_of(module, "spin"), (np.array([1, 0], np.float32), np.array([2, 1], np.float32)), strict=True)
+    )
+    found = InterpreterOracle(module, "spin", {}, ["y.real", "y.imag"])(inputs).outputs
+    assert found["y.real"].tolist() == [-3, -1] and found["y.imag"].tolist() == [4, 0]
+
+
+def test_other_element_types(module: Path) -> None:
+    import ml_dtypes
+
+    values = (np.array(True), np.array([1, 2, 3], ml_dtypes.bfloat16), np.array(-128, np.int8))
+    inputs = dict(zip(names_of(module, "scalars"), values, strict=True))
+    found = InterpreterOracle(module, "scalars", {}, ["b", "h", "n"])(inputs).outputs
+    assert found["b"].tolist() is False and found["n"].tolist() == -128
+    assert found["h"].dtype == ml_dtypes.bfloat16 and found["h"].astype(float).tolist() == [-1, -2, -3]
+
+
+def test_what_it_cannot_evaluate_is_a_refusal(module: Path) -> None:
+    with pytest.raises(OracleRefused, match="unknown_thing"):
+        InterpreterOracle(module, "kernel", {}, ["y"])({"arg0": X[0], "x": X[0]})
+
+
+def test_a_stablehlo_file_has_two_oracles(module: Path, tmp_path: Path) -> None:
+    x, w = names_of(module, "rows")
+    np.savez(tmp_path / "w.npz", **{w: np.ones(2, np.float32)})
+    choice = Choice("rows", tmp_path / "w.npz")
+    graph = import_stablehlo(module, entry="rows", freeze=choice.frozen())
+    found = oracle_of(module, graph, choice)({x: X})
+    assert [found.oracle, *(o.oracle for o in found.others)] == [
+        "onnxruntime (exported graph)",
+        "stablehlo-interpreter",
+    ]
+    assert found.notes == ()
+
+
+def test_one_oracle_that_refuses_leaves_the_other() -> None:
+    found = BothOracles(refusing, constant("second", 1))({})
+    assert (
+        found.oracle == "second" and found.others == () and found.notes == ("one oracle gave no reference: too hard",)
+    )
+    with pytest.raises(OracleRefused, match=r"too hard; .*too hard"):
+        BothOracles(refusing, refusing)({})
+
+
+def test_a_disagreement_is_said() -> None:
+    found = BothOracles(constant("first", 1), constant("second", 1.5))({})
+    assert found.outputs["y"].tolist() == [1] and found.others[0].outputs["y"].tolist() == [1.5]
+    assert "the oracles disagree on 'y': first against second" in found.notes[0]
+    assert BothOracles(constant("first", 1), constant("second", 1 + 1e-7))({}).notes == ()
+
+
+def refusing(inputs: Mapping[str, Array]) -> Reference:
+    raise OracleRefused("too hard")
+
+
+def constant(name: str, value: float):  # type: ignore[no-untyped-def]
+    return lambda inputs: Reference({"y": np.array([value], np.float32)}, name)
