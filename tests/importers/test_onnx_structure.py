@@ -164,9 +164,9 @@ def test_fifty_thousand_nodes_take_little_time() -> None:
     nodes = [node("Add", [f"v{i}", "x"], [f"v{i + 1}"]) for i in range(count)]
     nodes += [node("Relu", ["x"], ["v0"]), node("Neg", [f"v{count}"], ["y"])]
     proto = model(nodes)
-    start = time.perf_counter()
+    start = time.process_time()
     raw = structure(proto)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(raw.nodes) == count + 2 and raw.nodes[0].outputs == ("v0",)
 
 
