@@ -91,13 +91,19 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
         if found is not None:
             return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
     request.target.check_compilable()
-    if request_key is None or request.stop_after or request.dump:
-        return _build(path, request, cache, clock)
+    if request.stop_after or request.dump:
+        return _build(*_import(path, request, cache, clock), path, request, cache, clock)
+    imported = None
+    if request_key is None:
+        imported = _import(path, request, cache, clock)
+        _remember_source(cache, imported[1])
+        request_key = key_of(_request_parts(imported[1], request, cache))
     with cache.lock(request_key, on_wait=lambda who: progress("compile", _waiting(who))):
         found = _cached(cache, request_key, request)
         if found is not None:
             return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
-        return _build(path, request, cache, clock)
+        graph, facts = imported or _import(path, request, cache, clock)
+        return _build(graph, facts, path, request, cache, clock)
 
 
 def _waiting(who: str) -> str:
@@ -161,14 +167,18 @@ def code_key_parts(graph_digest: str, request: Request) -> dict[str, Any]:
     }
 
 
-def _build(path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled:
+def _import(path: Path, request: Request, cache: Cache, clock: Clock) -> tuple[Graph, dict[str, Any]]:
+    """The graph of a model file, and the digests of what it was read from."""
+    with clock.phase("import"):
+        return import_source(path, request.dims, cache.digests.of_file, request.choice)
+
+
+def _build(graph: Graph, facts: dict[str, Any], path: Path, request: Request, cache: Cache, clock: Clock) -> Compiled:
     from fornaxc.ir.printer import print_graph
     from fornaxc.ir.serialize import graph_digest
     from fornaxc.passes.pipeline import optimize
 
-    with clock.phase("import"):
-        graph, facts = import_source(path, request.dims, cache.digests.of_file, request.choice)
-        _dump(request, "import", lambda: print_graph(graph))
+    _dump(request, "import", lambda: print_graph(graph))
     if request.stop_after == "import":
         return Compiled(None, False, "", clock.seconds)
     with clock.phase("optimize"):

@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,20 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     environment = {**os.environ, "FORNAXC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     workshop = Workshop(folder, environment)
     write_model(workshop.model, 0)
-    document = workshop.fornaxc("compile", workshop.model, "-o", workshop.artifact)
-    assert (document["status"], document["target"], document["cache"]) == ("ok", "cpu", "miss")
-    assert document["artifact"] == str(workshop.artifact)
-    assert {"import", "optimize", "lower", "compile", "package"} <= document["phases"].keys()
+    one, other = _compile_twice_at_once(workshop)
+    assert sorted((one["cache"], other["cache"])) == ["hit", "miss"]
+    assert one["key"] == other["key"]
+    missed = one if one["cache"] == "miss" else other
+    assert {"import", "optimize", "lower", "compile", "package"} <= missed["phases"].keys()
+    assert (one["status"], one["target"], one["artifact"]) == ("ok", "cpu", str(workshop.artifact))
     return workshop
+
+
+def _compile_twice_at_once(workshop: Workshop) -> list[Any]:
+    """What two processes say that compile the same model at the same time, neither in the cache before."""
+    with ThreadPoolExecutor() as both:
+        files = (workshop.artifact, workshop.folder / "other.fxa")
+        return list(both.map(lambda file: workshop.fornaxc("compile", workshop.model, "-o", file), files))
 
 
 def test_the_same_model_elsewhere_is_a_hit(shop: Workshop, tmp_path: Path) -> None:
