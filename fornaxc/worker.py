@@ -87,10 +87,10 @@ def guilty_nodes(graph: Graph, session: Any, job: dict[str, Any]) -> list[dict[s
 
 
 def configure_devices(job: dict[str, Any]) -> None:
-    """Point MAX at the job's target, before anything creates a device."""
+    """Point MAX at the job's target, before anything creates a device. Away from a Mac MAX refuses a virtual Metal device."""
     from max import driver
 
-    if job["api"]:
+    if job["api"] and (job["api"] != "metal" or sys.platform == "darwin"):
         driver.set_virtual_device_api(job["api"])
         driver.set_virtual_device_target_arch(job["arch"])
         driver.set_virtual_device_count(1)

@@ -218,3 +218,34 @@ def test_a_loaded_model_shows_what_it_takes_and_judges_its_inputs() -> None:
         with pytest.raises(UsageError) as caught:
             model.run(arrays)
         assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("api_name", "platform", "settings"),
+    [
+        (
+            "hip",
+            "linux",
+            ["set_virtual_device_api hip", "set_virtual_device_target_arch a", "set_virtual_device_count 1"],
+        ),
+        ("metal", "linux", []),
+        ("", "linux", []),
+    ],
+)
+def test_virtual_devices_are_set_where_max_has_them(
+    monkeypatch: pytest.MonkeyPatch, api_name: str, platform: str, settings: list[str]
+) -> None:
+    from types import SimpleNamespace
+
+    from fornaxc.worker import configure_devices
+
+    told: list[str] = []
+
+    class Driver:
+        def __getattr__(self, name: str) -> Any:
+            return lambda value: told.append(f"{name} {value}")
+
+    monkeypatch.setitem(sys.modules, "max", SimpleNamespace(driver=Driver()))
+    monkeypatch.setattr(sys, "platform", platform)
+    configure_devices({"api": api_name, "arch": "a", "cpu": ""})
+    assert told == settings
