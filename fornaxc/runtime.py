@@ -16,6 +16,7 @@ from fornaxc.cache import media
 from fornaxc.errors import ToolchainError
 from fornaxc.ir.dims import parse_dim
 from fornaxc.ir.graph import Array, Constraint
+from fornaxc.ir.small import restored, stored
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.signature import check_inputs
 
@@ -103,17 +104,16 @@ def _plain(dtype: DType) -> bool:
 
 
 def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
-    """An array of any element type that MAX has, as a buffer on a device."""
+    """An array of any element type as a buffer on a device; of a small one, its storage."""
     from max.driver import Buffer
 
-    contiguous = np.ascontiguousarray(array).reshape(array.shape)
+    contiguous = np.ascontiguousarray(stored(array, dtype)).reshape(array.shape)
     if dtype is DType.BOOL:  # MAX cannot take a rank-0 array of bool
         buffer = Buffer.from_numpy(contiguous.reshape(-1)).view(max_dtype(dtype), array.shape)
-    elif _plain(dtype):
+    elif _plain(dtype) or dtype.is_small:
         buffer = Buffer.from_numpy(contiguous)
     else:
-        bits = contiguous.view(np.uint16 if dtype.bits == 16 else np.uint8)
-        buffer = Buffer.from_numpy(bits).view(max_dtype(dtype), array.shape)
+        buffer = Buffer.from_numpy(contiguous.view(np.uint16)).view(max_dtype(dtype), array.shape)
     return buffer.to(device)
 
 
@@ -125,8 +125,9 @@ def to_array(buffer: Any, dtype: DType) -> Array:
     host = buffer.to(CPU())
     if _plain(dtype):
         return np.array(host.to_numpy())
-    bits = host.view(MaxDType.uint16 if dtype.bits == 16 else MaxDType.uint8, tuple(host.shape))
-    return np.array(bits.to_numpy()).view(dtype.numpy)
+    if dtype.is_small:
+        return restored(np.array(host.to_numpy()), dtype)
+    return np.array(host.view(MaxDType.uint16, tuple(host.shape)).to_numpy()).view(dtype.numpy)
 
 
 def max_dtype(dtype: DType) -> Any:
@@ -150,10 +151,6 @@ _MAX_NAMES = {
     DType.BF16: "bfloat16",
     DType.F32: "float32",
     DType.F64: "float64",
-    DType.F8E4M3FN: "float8_e4m3fn",
-    DType.F8E4M3FNUZ: "float8_e4m3fnuz",
-    DType.F8E5M2: "float8_e5m2",
-    DType.F8E5M2FNUZ: "float8_e5m2fnuz",
 }
 
 

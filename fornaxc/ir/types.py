@@ -62,6 +62,11 @@ class DType(Enum):
         return self.value[0] in "iu"
 
     @property
+    def is_small(self) -> bool:
+        """Whether only conversions know the type: a float of 8 bits or fewer, an integer below a byte."""
+        return self.bits <= 8 if self.is_float else self.bits < 8
+
+    @property
     def bits(self) -> int:
         """The bits of one element: 8 for bool."""
         digits = self.value.split("e")[0].lstrip("bfiu")

@@ -6,4 +6,5 @@ from .gpu_pool import *
 from .pool import *
 from .recurrent import *
 from .scan import *
+from .small_floats import *
 from .transpose import *

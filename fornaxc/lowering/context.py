@@ -18,8 +18,9 @@ from fornaxc.ir import types as ir
 from fornaxc.ir.dims import Call, Dim, Symbol, symbols
 from fornaxc.ir.graph import Array, Constant, Node, Value
 from fornaxc.ir.ops import BroadcastTo, Reshape
+from fornaxc.ir.small import stored
 from fornaxc.lowering import raw
-from fornaxc.lowering.dtypes import FROM_MAX, TO_MAX
+from fornaxc.lowering.dtypes import TO_MAX
 
 _POC = {"floordiv": kgen.POC.div, "min": kgen.POC.min, "max": kgen.POC.max}
 
@@ -35,6 +36,7 @@ class LoweringContext:
         self.kind = kind
         self.optimization = optimization
         self.rules = rules
+        self.trace: list[Node] | None = None  # the nodes lowered so far, where MAX's errors must tell them
         self.host = DeviceRef.CPU()
         self.compute = DeviceRef.CPU() if kind == "cpu" else DeviceRef.GPU()
         self.device = self.compute
@@ -133,7 +135,7 @@ class LoweringContext:
 
     def conform(self, tensor: TensorValue, type: ir.TensorType) -> TensorValue:
         """`tensor` under exactly the dims that the IR gives it."""
-        if FROM_MAX[tensor.dtype] is not type.dtype or tensor.rank != type.rank:
+        if tensor.dtype != TO_MAX[type.dtype] or tensor.rank != type.rank:
             op = self.node.op if self.node else "input"
             raise AssertionError(f"{op} was lowered to {tensor.type}, not {type}")
         wanted = self.shape(type.shape)
@@ -154,7 +156,8 @@ class LoweringContext:
         device = device or self.device
         shape = array.shape  # before the next line, which makes a vector of a scalar
         array = np.ascontiguousarray(array)
-        dtype = TO_MAX[ir.dtype_of(array.dtype)]
+        kind = ir.dtype_of(array.dtype)
+        dtype, array = TO_MAX[kind], stored(array, kind)
         if dtype == MaxDType.bfloat16:
             wide = ops.constant(array.astype(np.float32).reshape(-1), MaxDType.float32, device)
             return ops.reshape(ops.cast(wide, dtype), shape)

@@ -22,4 +22,9 @@ TO_MAX = {
     DType.F64: MaxDType.float64,
 }
 FROM_MAX = {theirs: ours for ours, theirs in TO_MAX.items()}
+TO_MAX |= {  # one element a byte: the bits of a float, the value of an integer
+    small: MaxDType.int8 if small.is_integer and small.is_signed else MaxDType.uint8
+    for small in DType
+    if small.is_small
+}
 NARROW_FLOATS = (MaxDType.float16, MaxDType.bfloat16)  # computed in float32

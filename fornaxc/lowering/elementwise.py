@@ -17,6 +17,7 @@ from max.graph.ops.elementwise import _trunc_div
 from fornaxc.ir.ops import Binary, Bitcast, Cast, Compare, Select, Unary
 from fornaxc.ir.ops.elementwise import FLOAT_UNARY, PREDICATES, integer_range
 from fornaxc.ir.types import DType as IrDType
+from fornaxc.lowering import small
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import FROM_MAX, NARROW_FLOATS
 from fornaxc.lowering.registry import lower
@@ -391,12 +392,22 @@ def choose(condition: T, yes: T, no: T) -> T:
 
 @lower(Cast)
 def cast(c: LoweringContext, op: Cast, x: T) -> T:
-    return convert(c, x, op.dtype)
+    assert c.node is not None
+    source = c.node.inputs[0].type.dtype
+    if source is op.dtype:
+        return x
+    if source.is_small and source.is_float:
+        x = small.to_f32(c, x, source)
+    return convert(c, x, op.dtype, op.saturate)
 
 
-def convert(c: LoweringContext, x: T, dtype: IrDType) -> T:
-    """`x` in another element type by the rules of `Cast`."""
+def convert(c: LoweringContext, x: T, dtype: IrDType, saturate: bool = True) -> T:
+    """`x`, of a type that is no small float, in another element type by the rules of `Cast`."""
     target = c.dtype(dtype)
+    if dtype.is_small and dtype.is_float:
+        return small.from_f32(c, ops.cast(x, DType.float32), dtype, saturate)
+    if dtype.is_small and not x.dtype.is_float():
+        return small.wrapped(c, ops.cast(x, target), dtype)
     if x.dtype == target:
         return x
     if dtype is IrDType.BOOL:
@@ -433,7 +444,15 @@ def _saturate(c: LoweringContext, x: T, dtype: IrDType) -> T:
 
 @lower(Bitcast)
 def bitcast(c: LoweringContext, op: Bitcast, x: T) -> T:
-    target = c.dtype(op.dtype)
-    if x.dtype == target:
+    assert c.node is not None
+    source, target = c.node.inputs[0].type.dtype, c.dtype(op.dtype)
+    if source is op.dtype:
         return x
-    return c.custom("fx_bitcast", [x], [TensorType(target, x.shape, c.device)])[0]
+    if source.bits < 8 and source.is_signed and source.is_integer:  # clear the copies of the sign bit
+        x = small.wrapped(c, _bits_as(c, x, DType.uint8), source)
+    x = _bits_as(c, x, target)
+    return small.wrapped(c, x, op.dtype) if op.dtype.bits < 8 and op.dtype.is_integer else x
+
+
+def _bits_as(c: LoweringContext, x: T, dtype: DType) -> T:
+    return x if x.dtype == dtype else c.custom("fx_bitcast", [x], [TensorType(dtype, x.shape, c.device)])[0]

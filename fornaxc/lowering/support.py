@@ -7,25 +7,7 @@ from typing import Any
 from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Cumulative, If, PackedRecurrence, TopK
-from fornaxc.ir.types import DType, TensorType
-
-SUPPORTED = frozenset(
-    {
-        DType.BOOL,
-        DType.I8,
-        DType.I16,
-        DType.I32,
-        DType.I64,
-        DType.U8,
-        DType.U16,
-        DType.U32,
-        DType.U64,
-        DType.F16,
-        DType.BF16,
-        DType.F32,
-        DType.F64,
-    }
-)
+from fornaxc.ir.small import is_direct
 
 
 def unsupported(graph: Graph, device_kind: str) -> list[dict[str, Any]]:
@@ -40,19 +22,11 @@ def _inputs(graph: Graph) -> list[dict[str, Any]]:
     bare = {name for v in graph.inputs for d in v.type.shape if (name := single_symbol(d)) is not None}
     found = []
     for value in graph.inputs:
-        reason = _bad_type(value.type)
         hidden = sorted({n for d in value.type.shape for n in symbols(d)} - bare)
-        if reason is None and hidden:
+        if hidden:
             reason = f"no input has the size {', '.join(hidden)} by itself"
-        if reason is not None:
             found.append({"node": value.name, "op": "input", "ir": str(value.type), "reason": reason})
     return found
-
-
-def _bad_type(type: TensorType) -> str | None:
-    if type.dtype not in SUPPORTED:
-        return f"the element type {type.dtype} is not supported"
-    return None
 
 
 def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str, Any]]) -> None:
@@ -74,10 +48,9 @@ def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str,
 
 def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
     values: tuple[Value, ...] = (*node.inputs, *node.outputs)
-    for value in values:
-        reason = _bad_type(value.type)
-        if reason is not None:
-            return reason
+    small = next((v.type.dtype for v in values if v.type.dtype.is_small), None)
+    if small is not None and not is_direct(node.op):
+        return f"arithmetic on the element type {small} needs the pass widen-small"
     if isinstance(node.op, If):
         fresh = sorted({n for t in node.op.types for d in t.shape for n in symbols(d)} - known)
         if fresh:

@@ -16,6 +16,7 @@ from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.pack_recurrence import pack_recurrence
 from fornaxc.passes.simplify import simplify
+from fornaxc.passes.widen_small import widen_small
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ def _tidy(graph: Graph) -> Graph:
 
 PASSES: tuple[Pass, ...] = (
     Pass("simplify", simplify, "drop identities; merge chains of reshapes, transposes and broadcasts"),
+    Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(

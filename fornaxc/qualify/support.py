@@ -39,8 +39,8 @@ def merged(document: dict[str, Any], found: Qualification) -> dict[str, Any]:
                 operators[name][since] = kept
     grouped: dict[tuple[str, int], list[Result]] = defaultdict(list)
     for result in found.results:
-        if result.facts.operator is not None and result.facts.since is not None:
-            grouped[result.facts.operator, result.facts.since].append(result)
+        for proven in result.facts.proves:
+            grouped[proven].append(result)
     for (name, since), results in grouped.items():
         operators[name][str(since)][section] = _evidence(results)
     suites = {**document.get("suites", {}), section: {"totals": found.totals, "versions": found.versions}}
@@ -85,9 +85,10 @@ def markdown(document: dict[str, Any]) -> str:
             for name, s in document["suites"].items()
         ),
         "",
-        f"`since` is the version of the operator's schema. Cases that {'pass' if ran else 'compile'} are counted twice: with every input at run "
+        f"`since` is the version of the operator's schema, which StableHLO's operations do not have; a StableHLO case counts for every operation in it. Cases that {'pass' if ran else 'compile'} are counted twice: with every input at run "
         "time, as the cases are shipped, and with the inputs that only steer (shapes, axes, pads...) as constants of the model, as real models have "
-        "them.",
+        "them. float16 and bfloat16 are computed in float32; floats of 8 bits and fewer and integers below a byte are stored in bytes and computed in "
+        "float32 or in bytes, each result rounded by the type's rules.",
         "",
         "| operator | since | as shipped | steering inputs constant | element types | ranks | shapes | largest error | refused |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -105,7 +106,7 @@ def _line(row: Row) -> str:
     wrong = f"**wrong value in {', '.join(row.wrong)}** " if row.wrong else ""
     cells = [
         row.operator,
-        str(row.since),
+        str(row.since or ""),
         *(f"{good} of {cases}" for good, cases in (row.figures.get(how, (0, 0)) for how in ("run-time", "frozen"))),
         ", ".join(row.dtypes),
         ", ".join(map(str, row.ranks)),

@@ -99,7 +99,7 @@ class Unary(Op):
             raise NotFoldable(self.fn)
         with np.errstate(all="ignore"):
             if self.fn == "not":
-                return (np.logical_not(x) if x.dtype == np.bool_ else np.invert(x),)
+                return (np.logical_not(x) if x.dtype == np.bool_ else np.invert(x).astype(x.dtype),)
             if self.fn in PREDICATES:
                 return (PREDICATES[self.fn](x),)
             if self.fn in NUMBER_UNARY:
@@ -265,7 +265,8 @@ class Cast(Op):
     """Convert the element type.
 
     Floats round half to even; floats to integers truncate towards zero and saturate, NaN gives 0; to bool, non-zero gives
-    true; integers to narrower integers wrap. To 8-bit and 4-bit floats out-of-range values saturate where `saturate`.
+    true; integers to narrower integers wrap. To floats of 8 bits and fewer out-of-range values saturate where `saturate`. f8e8m0fnu rounds half
+    up; what is not positive is NaN there.
     """
 
     dtype: DType
@@ -310,11 +311,14 @@ def _to_small_float(x: Array, dtype: DType, saturate: bool) -> Array:
 
     info = ml_dtypes.finfo(dtype.numpy)
     wide = x.astype(np.float32)
+    if dtype is DType.F8E8M0FNU:  # ml_dtypes rounds up all that lies between the two least values
+        least = np.float32(2.0**-127)
+        wide = np.where((wide > least) & (wide < np.float32(1.5) * least), least, wide)
     if not saturate:
         return wide.astype(dtype.numpy)
     largest = np.float32(info.max)
     clipped = np.clip(wide, -largest, largest)
-    if dtype in (DType.F8E4M3FNUZ, DType.F8E5M2FNUZ):
+    if dtype in (DType.F8E4M3FNUZ, DType.F8E5M2FNUZ, DType.F8E4M3B11FNUZ):
         clipped = np.where(np.isinf(wide), np.float32(np.nan), clipped)
     return clipped.astype(dtype.numpy)
 
