@@ -130,7 +130,7 @@ def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:
         "constraints": [str(c) for c in graph.constraints],
         "operations": dict(sorted(Counter(node.op.name for node in program.walk()).items())),
         "weights": len(weights),
-        "weight_bytes": sum(int(str(w.type.elements)) * w.type.dtype.numpy.itemsize for w in weights),
+        "weight_bytes": sum(w.type.nbytes for w in weights),
         "supported": not refused,
         "refused": refused,
     }

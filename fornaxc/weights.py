@@ -15,6 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from fornaxc.errors import ModelError
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Constant, Graph
 from fornaxc.ir.types import DType, TensorType
 
@@ -89,6 +90,6 @@ def read_weights(path: Path, offset: int, types: Sequence[TensorType]) -> list[A
     for number, type in enumerate(types):
         first, last = header[f"w{number}"]["data_offsets"]
         flat = np.frombuffer(data, np.uint8, last - first, base + first)
-        array = flat.view(type.dtype.numpy).reshape(tuple(int(str(d)) for d in type.shape))
+        array = flat.view(type.dtype.numpy).reshape(tuple(static(d) for d in type.shape))
         arrays.append(array if base % ALIGNMENT == 0 else array.copy())  # another zip tool may have moved the bytes
     return arrays

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.dead import drop_dead
-from fornaxc.ir.dims import Dim, DimExpr, symbol, symbols
+from fornaxc.ir.dims import Dim, DimExpr, static, symbol, symbols
 from fornaxc.ir.dims import substitute as substitute_dim
 from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Origin, Value
 from fornaxc.ir.interpreter import trace
@@ -223,7 +223,7 @@ def seeded(case: Case, seed: int, *, weights: bool = True, inputs: bool = True, 
 def _seeded(constant: Constant, rng: np.random.Generator, positive: bool) -> Constant:
     if constant.literal or not constant.type.dtype.is_float or constant.type.dtype is DType.F8E8M0FNU:
         return constant
-    shape = tuple(int(str(d)) for d in constant.type.shape)
+    shape = tuple(static(d) for d in constant.type.shape)
     fan = max(1, int(np.prod(shape[1:], dtype=np.int64))) if len(shape) > 1 else 1
     array = rng.standard_normal(shape) / np.sqrt(fan)
     content = (np.abs(array) if positive else array).astype(np.float32).astype(constant.type.dtype.numpy)

@@ -11,7 +11,7 @@ from fornaxc.export.elementwise import extreme
 from fornaxc.export.reduction import identity
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
-from fornaxc.ir.dims import Dim, product
+from fornaxc.ir.dims import Dim, product, static
 from fornaxc.ir.ops import Conv, MatMul, Pool
 from fornaxc.ir.types import DType
 
@@ -45,7 +45,7 @@ def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
     """The sum over the positions of the window of a matrix product each: any element type, any rank."""
     assert c.node is not None
     batch = input_type(c).shape[0]
-    filters, depth, *window = (int(str(d)) for d in input_type(c, 1).shape)
+    filters, depth, *window = (static(d) for d in input_type(c, 1).shape)
     out = c.node.outputs[0].type.shape
     wide = DType.F32 if x.dtype.is_float and x.dtype is not DType.F64 else x.dtype
     rank = len(window)

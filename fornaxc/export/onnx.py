@@ -21,6 +21,7 @@ from fornaxc.export import control, elementwise, indexing, linear, nn, packed, r
 from fornaxc.export.context import ExportContext, Tensor, live, uses
 from fornaxc.export.registry import exported_ops, rule_for
 from fornaxc.importers.onnx.types import element_number
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Constant, Graph, Value
 
 _FAMILIES = (control, elementwise, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
@@ -147,7 +148,7 @@ def _info(name: str, value: Value) -> onnx.ValueInfoProto:
 
 
 def _declared(name: str, constant: Constant) -> onnx.TensorProto:
-    dims = [int(str(d)) for d in constant.type.shape]
+    dims = [static(d) for d in constant.type.shape]
     return onnx.TensorProto(name=name, dims=dims, data_type=element_number(constant.type.dtype))
 
 

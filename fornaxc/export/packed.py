@@ -12,6 +12,7 @@ from fornaxc.export.elementwise import extreme
 from fornaxc.export.linear import conv
 from fornaxc.export.registry import export, rule_for
 from fornaxc.export.shape import input_type
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array
 from fornaxc.ir.ops import ConvNhwc, PackConv, PackedRecurrence
 from fornaxc.ir.types import DType, TensorType
@@ -22,7 +23,7 @@ def _pack_conv(c: ExportContext, op: PackConv, w: Tensor) -> Tensor:
     """Filters gathered in the packed order, the padding from a zero before them."""
     from fornaxc.kernels.packing import pack_conv_weight
 
-    shape = tuple(int(str(d)) for d in input_type(c).shape)
+    shape = tuple(static(d) for d in input_type(c).shape)
     size = int(np.prod(shape))
     order = pack_conv_weight(np.arange(1, size + 1, dtype=np.int32).reshape(shape), op.groups)
     flat = c.emit("Concat", c.literal(np.zeros(1, np.float32)), c.reshape(w, [size]), axis=0)
@@ -47,7 +48,7 @@ def _filters(c: ExportContext, op: ConvNhwc, w: Tensor) -> Tensor:
     producer = c.producers.get(c.node.inputs[1])
     if producer is not None and isinstance(producer.op, PackConv):
         return c.read(producer.inputs[0])
-    channels = int(str(input_type(c).shape[3]))
+    channels = static(input_type(c).shape[3])
     shape = (op.filters, channels // op.groups, *op.window)
     return _unpacked(c, w, shape, lambda packed: unpack_conv_weight(packed, shape, op.groups))
 
@@ -59,7 +60,7 @@ def _unpacked(c: ExportContext, w: Tensor, shape: tuple[int, ...], unpack: Calla
     ready = c.derived(packed, TensorType(DType.F32, shape), lambda array: np.ascontiguousarray(unpack(array)))
     if ready is not None:
         return ready
-    order = unpack(np.arange(int(str(packed.type.elements)), dtype=np.int32))
+    order = unpack(np.arange(static(packed.type.elements), dtype=np.int32))
     return c.emit("Gather", w, c.literal(order), axis=0)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.dims import Dim, DimExpr, symbol, symbols
+from fornaxc.ir.dims import Dim, DimExpr, static, symbol, symbols
 from fornaxc.ir.graph import Constant, Constraint, Graph, Node, Origin, Value
 from fornaxc.ir.ops import Dims, NotFoldable, Op, Reshape
 from fornaxc.ir.types import DType, TensorType, dtype_of
@@ -145,7 +145,7 @@ class GraphBuilder:
     def _fold(self, op: Op, operands: tuple[Value, ...], types: tuple[TensorType, ...]) -> tuple[Value, ...] | None:
         if not operands or op.regions or not all(t.is_static for t in types):
             return None
-        if any(int(str(t.elements)) > FOLD_ELEMENTS for t in types):
+        if any(static(t.elements) > FOLD_ELEMENTS for t in types):
             return None
         arrays = [self.known(v) for v in operands]
         if any(a is None for a in arrays):

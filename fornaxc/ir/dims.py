@@ -327,6 +327,13 @@ def symbols(dim: Dim) -> set[str]:
     return names
 
 
+def static(dim: Dim) -> int:
+    """A dim that is a number. Raises ValueError where it is symbolic."""
+    if isinstance(dim, DimExpr):
+        raise ValueError(f"the dim {dim} is symbolic")
+    return int(dim)
+
+
 def single_symbol(dim: Dim) -> str | None:
     """The name, where `dim` is exactly one symbol."""
     if isinstance(dim, DimExpr) and len(dim.terms) == 1:

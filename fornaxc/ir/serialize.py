@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.dims import Dim, DimExpr, parse_dim
+from fornaxc.ir.dims import Dim, DimExpr, parse_dim, static
 from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Origin, Value
 from fornaxc.ir.ops import Op, by_name
 from fornaxc.ir.types import DType, TensorType
@@ -133,7 +133,7 @@ def _decode_body(document: dict[str, Any], values: dict[int, Value], weights: We
 def _decode_constant(type: TensorType, content: str | int, weights: Weights) -> Constant:
     if isinstance(content, int):
         return Constant(type, lambda: weights(content, type), False, f"w{content}")
-    array = np.frombuffer(base64.b64decode(content), type.dtype.numpy).reshape([int(str(d)) for d in type.shape])
+    array = np.frombuffer(base64.b64decode(content), type.dtype.numpy).reshape([static(d) for d in type.shape])
     return Constant(type, lambda: array, True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Conv
 from fornaxc.passes.constness import Constness
@@ -49,7 +50,7 @@ def fold_affine(graph: Graph) -> Graph:
             state, other = known[right], left
         else:
             return None
-        channels = int(str(state.w.type.shape[0]))
+        channels = static(state.w.type.shape[0])
         factor = facts.per_channel(b, other, 1, channels)
         if factor is None:
             return None

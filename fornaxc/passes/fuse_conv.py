@@ -9,6 +9,7 @@ import numpy as np
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Conv, ConvNhwc, PackConv, Unary
 from fornaxc.ir.types import DType
@@ -71,7 +72,7 @@ def _convolution(node: Node, b: GraphBuilder, facts: Constness) -> Fused | None:
         k, cg, s = w.type.shape
         w = compose.reshape(b, w, (k, cg, 1, s))
         op = Conv((1, *op.strides), (0, *op.low), (0, *op.high), (1, *op.dilations), op.groups)
-    k, _, r, s = (int(str(d)) for d in w.type.shape)
+    k, _, r, s = (static(d) for d in w.type.shape)
     packed = b.emit(PackConv(op.groups), w)
     bias = b.literal(np.zeros(k, np.float32))
     kernel = ConvNhwc(k, (r, s), _two(op.strides), _two(op.low), _two(op.high), _two(op.dilations), op.groups)

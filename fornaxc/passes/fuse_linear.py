@@ -9,7 +9,7 @@ import numpy as np
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import product
+from fornaxc.ir.dims import product, static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, ConvNhwc, MatMul, PackConv, Unary
 from fornaxc.ir.types import DType
@@ -48,7 +48,7 @@ def _product(node: Node, b: GraphBuilder, facts: Constness) -> Fused | None:
     x, w = node.inputs
     if x.type.dtype is not DType.F32 or w.type.rank != 2 or not facts.is_constant(w):
         return None
-    inner, columns = (int(str(d)) for d in w.type.shape)
+    inner, columns = (static(d) for d in w.type.shape)
     if inner == 0 or columns == 0:
         return None
     filters = compose.reshape(b, compose.transpose(b, w, (1, 0)), (columns, inner, 1, 1))

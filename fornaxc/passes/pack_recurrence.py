@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Gru, Lstm, PackConv, PackedRecurrence, Rnn
 from fornaxc.ir.ops.packed import RECURRENT_ACTIVATIONS
@@ -28,7 +29,7 @@ def pack_recurrence(graph: Graph) -> Graph:
         if not isinstance(op, Lstm | Gru | Rnn):
             return None
         x, r, *rest = node.inputs
-        packed = _packed(op, int(str(r.type.shape[1])))
+        packed = _packed(op, static(r.type.shape[1]))
         plain = all(a in RECURRENT_ACTIVATIONS for a in packed.activations)
         if not plain or x.type.dtype is not DType.F32 or not facts.is_constant(r):
             return None
@@ -50,7 +51,7 @@ def _packed(op: Lstm | Gru | Rnn, hidden: int) -> PackedRecurrence:
 
 
 def _panels(b: GraphBuilder, r: Value, op: PackedRecurrence) -> Value:
-    rows = int(str(r.type.shape[0]))
+    rows = static(r.type.shape[0])
     cuts = [(0, 2 * op.hidden), (2 * op.hidden, op.hidden)] if op.kind == "gru" else [(0, rows)]
     parts = [compose.slice_axis(b, r, 0, start, size) for start, size in cuts]
     filters = [compose.reshape(b, p, (*p.type.shape, 1, 1)) for p in parts]

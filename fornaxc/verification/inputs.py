@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from fornaxc.ir.binding import ShapeMismatch, check_constraints
-from fornaxc.ir.dims import Dim, single_symbol, substitute, symbols
+from fornaxc.ir.dims import Dim, single_symbol, static, substitute, symbols
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.ops import (
     BroadcastTo,
@@ -98,7 +98,7 @@ def _direct_use(node: Node, position: int) -> Use | None:
         return Use(Role.INDEX, data.shape[op.axis])
     if isinstance(op, GatherNd) and position == 1:
         depth = node.inputs[1].type.shape[-1]
-        axes = data.shape[op.batch_dims : op.batch_dims + int(str(depth))]
+        axes = data.shape[op.batch_dims : op.batch_dims + static(depth)]
         return Use(Role.INDEX, min((d for d in axes if isinstance(d, int)), default=1))
     if isinstance(op, ScatterElements) and position == 1:
         return Use(Role.UNIQUE_INDEX, data.shape[op.axis])
@@ -172,7 +172,7 @@ def generate(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, Arr
     bound: dict[str, Dim] = dict(sizes)
     samples = {}
     for value in graph.inputs:
-        shape = tuple(int(str(substitute(d, bound))) for d in value.type.shape)
+        shape = tuple(static(substitute(d, bound)) for d in value.type.shape)
         use = uses[value.name]
         limit = substitute(use.bound, bound)
         samples[value.name] = _values(rng, value.type.dtype, shape, use.role, limit if isinstance(limit, int) else 1)

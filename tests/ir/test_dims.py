@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fornaxc.ir.dims import ceildiv, dim_max, dim_min, parse_dim, product, substitute, symbol, symbols
+from fornaxc.ir.dims import ceildiv, dim_max, dim_min, parse_dim, product, static, substitute, symbol, symbols
 
 n, m = symbol("n"), symbol("m")
 
@@ -78,3 +78,9 @@ def test_quotients_lose_common_factors() -> None:
     assert (n * m * 6) // (m * 4) == (n * 3) // 2
     assert (n * n) // (n * m) == n // m
     assert (n * 2 + 4) // (m * 2) == (n + 2) // m
+
+
+def test_static_dims_are_numbers() -> None:
+    assert static(3) == 3
+    with pytest.raises(ValueError, match="the dim n is symbolic"):
+        static(parse_dim("n"))

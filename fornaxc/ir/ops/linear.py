@@ -7,7 +7,7 @@ from itertools import product as cartesian
 
 import numpy as np
 
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, static
 from fornaxc.ir.ops.base import Array, NotFoldable, Op, concrete, concrete_dims, want
 from fornaxc.ir.types import DType, TensorType
 
@@ -77,7 +77,7 @@ class Conv(Op):
         ):
             want(isinstance(window, int), lambda: f"the window of {w} must be static")
             low, high, stride, dilation = rest
-            spatial.append(window_size(size, low, high, int(str(window)), stride, dilation))
+            spatial.append(window_size(size, low, high, static(window), stride, dilation))
         return (x.with_shape((x.shape[0], filters, *spatial)),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, static
 from fornaxc.ir.ops.base import Array, NotFoldable, Op, concrete, want
 from fornaxc.ir.ops.linear import Conv
 from fornaxc.ir.ops.nn import Gru, Lstm, Rnn
@@ -37,7 +37,7 @@ class PackConv(Op):
         want(
             w.rank == 4 and w.is_static and w.dtype is DType.F32, lambda: f"pack_conv wants static f32 filters, not {w}"
         )
-        k, c, r, s = (int(str(d)) for d in w.shape)
+        k, c, r, s = (static(d) for d in w.shape)
         return (w.with_shape((packed_size(k, c, r * s, self.groups),)),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -70,7 +70,7 @@ class ConvNhwc(Op):
         want(x.rank == 4 and x.dtype is DType.F32, lambda: f"conv_nhwc wants f32 of rank 4, not {x}")
         want(isinstance(x.shape[3], int), "conv_nhwc wants a static channel count")
         want(self.activation in ACTIVATIONS, lambda: f"no activation {self.activation!r}")
-        channels = int(str(x.shape[3]))
+        channels = static(x.shape[3])
         size = packed_size(self.filters, channels // self.groups, self.window[0] * self.window[1], self.groups)
         want(w.shape == (size,), lambda: f"the packed weights must have {size} elements, not {w}")
         want(bias.shape == (self.filters,), lambda: f"the bias must be f32[{self.filters}], not {bias}")
@@ -90,7 +90,7 @@ class ConvNhwc(Op):
         return x.with_shape((n, c, h, w))
 
     def _filters(self, x: TensorType) -> TensorType:
-        shape: tuple[Dim, ...] = (self.filters, int(str(x.shape[3])) // self.groups, *self.window)
+        shape: tuple[Dim, ...] = (self.filters, static(x.shape[3]) // self.groups, *self.window)
         return x.with_shape(shape)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
