@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -15,9 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fornaxc.cache.files import cache_error
 from fornaxc.endings import ending
 from fornaxc.errors import ToolchainError
 from fornaxc.phases import Progress, silent
+
+_REDUCE = "`fornaxc reduce MODEL --check compile -o small.onnx` makes a small model that fails in this way"
+_DISK_FULL = re.compile(r"No space left on device|available space ?\(\d+\) is not enough")
 
 
 def compile_in_child(
@@ -113,17 +119,19 @@ def _result(child: subprocess.Popen[bytes], path: Path, phase: str, log: Path) -
     try:
         result: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
-        how, hint = ending(code, "MAX crashed; the log has its last words")
+        how, hint = ending(code, f"MAX crashed; the log has its last words; {_REDUCE}")
         raise _failure(f"the compiler process {how}", "FX503", phase, log, hint) from None
     if "error" in result:
         lines = [line for line in str(result["error"]).splitlines() if line.strip()]
         first = lines[0] if lines else result["kind"]
+        if _DISK_FULL.search(str(result["error"])):
+            raise cache_error(OSError(errno.ENOSPC, first[:300]), log.parent)
         raise _failure(
             f"MAX failed{_about(result)}: {first[:300]}",
             "FX501",
             phase,
             log,
-            "the log has MAX's full report",
+            f"the log has MAX's full report; {_REDUCE}",
             result["nodes"],
         )
     return result
@@ -145,5 +153,5 @@ def _failure(
         f"{what} (phase {phase})",
         code=code,
         details=[{"phase": phase, "log": str(log), **node} for node in nodes or [{}]],
-        hint=f"{hint}: {log}; `fornaxc reduce MODEL --check compile -o small.onnx` makes a small model that fails in this way",
+        hint=f"{hint}; the log is {log}",
     )
