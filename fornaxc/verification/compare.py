@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,19 @@ _BY_DTYPE = {
 _SMALL_FLOAT = (0.13, 0.13)  # one unit in the last place of three significand bits
 
 
-def tolerance_for(dtype: DType, rtol: float | None = None, atol: float | None = None) -> Tolerance:
-    """The tolerance of an element type, or what the user gave. Integers and bool are exact."""
+def tolerance_for(
+    dtype: DType, rtol: float | None = None, atol: float | None = None, computed: DType | None = None
+) -> Tolerance:
+    """The tolerance of an element type, or what the user gave. Integers and bool are exact.
+
+    Floats that were `computed` in a coarser type have the tolerance of that one.
+    """
     default = _BY_DTYPE.get(dtype, _SMALL_FLOAT) if dtype.is_float else (0.0, 0.0)
+    source = f"default for {dtype}" if dtype.is_float else f"exact for {dtype}"
+    if dtype in _BY_DTYPE and computed is not None and _BY_DTYPE[computed] > default:
+        default, source = _BY_DTYPE[computed], f"default for {computed}, in which a part is computed"
     if rtol is None and atol is None:
-        return Tolerance(*default, source=f"default for {dtype}" if dtype.is_float else f"exact for {dtype}")
+        return Tolerance(*default, source=source)
     return Tolerance(default[0] if rtol is None else rtol, default[1] if atol is None else atol, "command line")
 
 
@@ -102,8 +111,12 @@ def compare_outputs(
     rtol: float | None = None,
     atol: float | None = None,
     sample: str = "",
+    computed: Mapping[str, DType] = MappingProxyType({}),
 ) -> list[Row]:
-    """One row per output or reference; a name on one side only fails, and so does having nothing to compare."""
+    """One row per output or reference; a name on one side only fails, and so does having nothing to compare.
+
+    `computed` names the coarsest float type behind an output where that is known (see `precision.computed_in`).
+    """
     rows = []
     for name in dict.fromkeys([*references, *outputs]):
         if name not in outputs:
@@ -111,16 +124,21 @@ def compare_outputs(
         elif name not in references:
             row = Row(name, outputs[name].shape, str(outputs[name].dtype), "fail", "the oracle has no such output")
         else:
-            row = compare_tensor(name, outputs[name], references[name], rtol, atol)
+            row = compare_tensor(name, outputs[name], references[name], rtol, atol, computed.get(name))
         rows.append(replace(row, sample=sample))
     return rows
 
 
 def compare_tensor(
-    name: str, value: Array, reference: Array, rtol: float | None = None, atol: float | None = None
+    name: str,
+    value: Array,
+    reference: Array,
+    rtol: float | None = None,
+    atol: float | None = None,
+    computed: DType | None = None,
 ) -> Row:
-    """As `compare_within`, with the tolerance of the element type or what the user gave."""
-    return compare_within(name, value, reference, lambda dtype: tolerance_for(dtype, rtol, atol))
+    """As `compare_within`, with what `tolerance_for` says."""
+    return compare_within(name, value, reference, lambda dtype: tolerance_for(dtype, rtol, atol, computed))
 
 
 def compare_within(name: str, value: Array, reference: Array, tolerance_of: Callable[[DType], Tolerance]) -> Row:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fornaxc.artifact import Artifact, open_artifact
 from fornaxc.cache import Cache, media
@@ -16,17 +16,24 @@ from fornaxc.cache.evidence import remember
 from fornaxc.compiler import Request, compile_model, timestamp
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.ir.graph import Graph
+from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.signature import check_expected, check_inputs
 from fornaxc.sources import WHOLE, Choice, import_source, oracle_of
 from fornaxc.targets import parse_target
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
+from fornaxc.verification.precision import computed_in
 from fornaxc.verification.report import Report
 from fornaxc.verification.verify import Oracle, Sample, compare_samples, generated_samples, verdict
 
-Samples = tuple[list[Sample], list[str]]
-"""Inputs with their references, and what a reader must know of them."""
+
+class Samples(NamedTuple):
+    """Inputs with their references, what a reader must know of them, and the float type that each output is computed in."""
+
+    samples: list[Sample]
+    notes: list[str]
+    computed: dict[str, DType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +78,8 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
         )
     clock = Clock(progress)
     with clock.phase("verify"):
-        samples, more = early or prepared()
         report = _report(
-            ran.path, compiled.config, samples, [*notes, *more], given, executed_on=ran_request.target.label
+            ran.path, compiled.config, early or prepared(), notes, given, executed_on=ran_request.target.label
         )
         _record(cache, compiled.artifact.descriptor.digest, report)
     return replace(report, phases={**compiled.seconds, **clock.seconds})
@@ -101,9 +107,8 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
             oracle = partial(oracle_of, model, source, given.choice)
         elif given.expected is None:
             notes.append("the reference is the artifact's own graph: its import from the source model is not proven")
-        samples, more = _samples(graph, oracle, given)
         label = artifact.config["target"]["label"]
-        report = _report(path, artifact.config, samples, [*notes, *more], given, executed_on=label)
+        report = _report(path, artifact.config, _samples(graph, oracle, given), notes, given, executed_on=label)
         _record(artifact.cache or cache, artifact.digest, report)
     return replace(report, phases=clock.seconds)
 
@@ -118,8 +123,9 @@ def embedded_graph(artifact: Artifact) -> Graph:
 
 def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Samples:
     """Given inputs with their reference, or generated ones. Raises UsageError where given arrays do not fit the graph."""
+    computed = computed_in(graph)
     if given.inputs is None:
-        return generated_samples(graph, oracle(), given.seed)
+        return Samples(*generated_samples(graph, oracle(), given.seed), computed)
     signature = {str(v.name): v.type for v in graph.inputs}
     loaded = with_dtypes(load_npz(given.inputs, "inputs"), {n: t.dtype.numpy for n, t in signature.items()})
     inputs, sizes = check_inputs(signature, graph.constraints, loaded)
@@ -129,25 +135,26 @@ def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Sample
         golden = load_npz(given.expected, "expected outputs")
         golden = with_dtypes(golden, {n: t.dtype.numpy for n, t in results.items()})
         check_expected(results, sizes, golden)
-        return [Sample(label, inputs, Reference(golden, "golden"))], []
+        return Samples([Sample(label, inputs, Reference(golden, "golden"))], [], computed)
     try:
         reference = oracle()(inputs)
     except OracleRefused as refusal:
         raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
-    return [Sample(label, inputs, reference)], []
+    return Samples([Sample(label, inputs, reference)], [], computed)
 
 
 def _report(
     artifact: Path,
     config: dict[str, Any],
-    samples: list[Sample],
+    given_samples: Samples,
     notes: list[str],
     given: Given,
     *,
     executed_on: str,
 ) -> Report:
-    rows = compare_samples(artifact, samples, given.rtol, given.atol, given.timeout)
-    notes += [note for sample in samples for note in sample.reference.notes]
+    samples, more, computed = given_samples
+    rows = compare_samples(artifact, samples, computed, given.rtol, given.atol, given.timeout)
+    notes += more + [note for sample in samples for note in sample.reference.notes]
     oracles = dict.fromkeys(r.oracle for s in samples for r in (s.reference, *s.reference.others))
     return Report(
         verdict(rows, config["target"]["label"], executed_on),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
+from fornaxc.ir.types import DType
 from fornaxc.runner import run_in_child
 from fornaxc.verification.compare import Row, compare_outputs, verdict_of
 from fornaxc.verification.inputs import generate, size_choices
@@ -62,14 +63,24 @@ def graph_is_symbolic(graph: Graph) -> bool:
 
 
 def compare_samples(
-    artifact: Path, samples: Sequence[Sample], rtol: float | None, atol: float | None, timeout: float | None
+    artifact: Path,
+    samples: Sequence[Sample],
+    computed: Mapping[str, DType],
+    rtol: float | None,
+    atol: float | None,
+    timeout: float | None,
 ) -> list[Row]:
-    """Run the artifact on each sample, in a child process, and compare with each of its references."""
+    """Run the artifact on each sample, in a child process, and compare with each of its references.
+
+    `computed` is what `precision.computed_in` says of the graph.
+    """
     results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout)
     rows = []
     for sample, outputs in zip(samples, results, strict=True):
         for reference in (sample.reference, *sample.reference.others):
-            found = compare_outputs(outputs, reference.outputs, rtol=rtol, atol=atol, sample=sample.label)
+            found = compare_outputs(
+                outputs, reference.outputs, rtol=rtol, atol=atol, sample=sample.label, computed=computed
+            )
             rows += [replace(row, oracle=reference.oracle) for row in found]
     return rows
 
