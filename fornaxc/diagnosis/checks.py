@@ -109,9 +109,9 @@ def command_check(command: str, timeout: float) -> Check:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"the command {command!r} cannot be read: {error}", code="FX240") from None
+        raise UsageError(f"the command {command!r} cannot be read: {error}", code="FX250") from None
     if not words:
-        raise UsageError("the command is empty", code="FX240")
+        raise UsageError("the command is empty", code="FX250")
 
     def check(cases: Sequence[Case]) -> Search[list[str]]:
         yield from ()
@@ -137,7 +137,7 @@ def _command(words: Sequence[str], case: Case, timeout: float) -> str:
         except subprocess.TimeoutExpired:
             return "the command takes too long"
         except OSError as error:
-            raise UsageError(f"the command {words[0]!r} cannot be run: {error.strerror}", code="FX240") from None
+            raise UsageError(f"the command {words[0]!r} cannot be run: {error.strerror}", code="FX250") from None
         code = done.returncode
         if code == 0:
             return ""

@@ -56,7 +56,7 @@ def reduce(cases: Sequence[Case], check: Check) -> Search[Reduced]:
     if found is None:
         raise UsageError(
             "the model passes this check: there is nothing to reduce",
-            code="FX241",
+            code="FX251",
             hint="give the inputs on which it fails with --inputs, or the command that fails with --check",
         )
     case, wanted = found

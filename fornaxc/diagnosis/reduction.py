@@ -79,7 +79,7 @@ def reduce_model(
             hint="give the name of a file in an existing folder",
         )
     if output.resolve() == path.resolve():
-        raise UsageError(f"{output} is the model itself", code="FX242", hint="give another name with -o")
+        raise UsageError(f"{output} is the model itself", code="FX252", hint="give another name with -o")
     target = request.target
     if check == "verify" and target.cannot_run(target.record()):
         target = parse_target("cpu")
