@@ -1,0 +1,88 @@
+"""Models that are legal and rare: what they compute is worked out from the specification."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+import pytest
+from one_node import f32, run_node
+from onnx import helper
+from text_models import graph_of, outputs_of, result_of
+
+from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.importers.onnx.importer import import_model
+from fornaxc.importers.onnx.reader import model_from_proto
+
+FOUR = f32(np.arange(16)).reshape(1, 1, 4, 4)
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_a_long_kernel(group: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w = f32(rng.standard_normal((2, 3, 140))), f32(rng.standard_normal((6, 3 // group, 128)))
+    (y,) = run_node("Conv", [x, w], opset=11, constants=[1], group=group, pads=[5, 7])
+    padded = np.pad(x, ((0, 0), (0, 0), (5, 7)))
+    each = 3 // group
+    for filter in range(6):
+        first = filter // (6 // group) * each
+        wanted = [np.sum(padded[:, first : first + each, i : i + 128] * w[filter], axis=(1, 2)) for i in range(25)]
+        np.testing.assert_allclose(y[:, filter], np.array(wanted).T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("scale", "rows"), [(2, [0, 0, 0, 1, 1, 2, 2, 3]), (1.5, [0, 0, 1, 1, 2, 3])])
+def test_nearest_with_floor_on_two_axes_and_on_one(scale: float, rows: list[int]) -> None:
+    def resized(*scales: float) -> np.ndarray:
+        inputs = [FOUR, None, f32([1, 1, *scales])]
+        (y,) = run_node("Resize", inputs, opset=13, constants=[2], mode="nearest", nearest_mode="floor")
+        return y[0, 0]
+
+    np.testing.assert_array_equal(resized(scale, scale), FOUR[0, 0][rows][:, rows])
+    np.testing.assert_array_equal(resized(1, scale), FOUR[0, 0][:, rows])
+    np.testing.assert_array_equal(resized(scale, 1), FOUR[0, 0][rows])
+
+
+@pytest.mark.parametrize(("op", "wanted"), [("Min", 2), ("Max", 5), ("Sum", 7), ("Mean", 3.5)])
+def test_constants_alone(op: str, wanted: float) -> None:
+    text = f"(float[30] x) => (float[30] y) {{ k = {op}(a, b)\n y = Add(x, k) }}"
+    zeros = np.zeros(30, np.float32)
+    np.testing.assert_array_equal(result_of(text, zeros, a=f32([2]), b=f32([5])), np.full(30, wanted, np.float32))
+
+
+def test_an_ellipsis_that_is_the_whole_of_each_operand() -> None:
+    text = '(float x, float[2, 3] z) => (float[2, 3] y) { y = Einsum<equation="...,...->...">(x, z) }'
+    z = f32(np.arange(6)).reshape(2, 3)
+    np.testing.assert_array_equal(result_of(text, f32(3), z), 3 * z)
+
+
+def test_block_sizes_need_opset_21() -> None:
+    inputs = [f32(np.zeros((2, 4))), f32(np.ones((2, 2))), np.zeros((2, 2), np.int8)]
+    (y,) = run_node("QuantizeLinear", inputs, opset=21, axis=1, block_size=2)
+    assert y.shape == (2, 4)
+    with pytest.raises((UnsupportedError, ModelError)):
+        run_node("QuantizeLinear", inputs, opset=19, axis=1, block_size=2)
+
+
+def test_outputs_that_are_inputs_and_constants() -> None:
+    text = "(float[2] x) => (float[2] x, float[2] k, float[2] y) { y = Neg(x) }"
+    x, k = f32([1, 2]), f32([3, 4])
+    found = outputs_of(text, x, k=k)
+    for have, want in zip(found, (x, k, -x), strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
+def test_an_output_that_is_listed_twice_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError) as refusal:
+        graph_of("(float[2] x) => (float[2] y, float[2] y) { y = Neg(x) }")
+    assert "listed twice" in refusal.value.message
+
+
+def test_unsorted_nodes_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Relu", ["x"], ["a"])]
+    floats = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", floats[:1], floats[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with caplog.at_level(logging.WARNING):
+        import_model(model_from_proto(model), {})
+    assert "topological order" in caplog.text
