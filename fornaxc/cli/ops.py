@@ -39,7 +39,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     refused = sum(entry["cases"] for entry in row["refused"])
     return {
         "operator": row["operator"],
-        "since": row["since"],
+        "since": row["since"] or None,
         "good": f"{row['good']}/{row['cases']}",
         "refused": refused or None,
         "wrong": len(row["wrong"]) or None,
@@ -54,7 +54,7 @@ def _whole(row: dict[str, Any]) -> str:
     told = facts(
         {
             "operator": row["operator"],
-            "since opset": row["since"],
+            "since opset": row["since"] or None,
             "cases": f"{row['good']} of {row['cases']} work",
             "element types": row["dtypes"],
             "ranks": row["ranks"],

@@ -38,7 +38,10 @@ AnyCase = Case | SelfChecking
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a case is about. `operator` is None where several operators share the graph; `rank` is the largest of a tensor's."""
+    """What a case is about. `operator` is None where several operators share the graph; `rank` is the largest of a tensor's.
+
+    `proves` names what the case is evidence for: operators with the version of their schema, 0 for StableHLO's operations.
+    """
 
     operator: str | None
     operators: tuple[str, ...]
@@ -47,6 +50,7 @@ class Facts:
     rank: int
     dtypes: tuple[str, ...]
     symbolic: bool
+    proves: tuple[tuple[str, int], ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -73,14 +77,16 @@ def facts_of(case: AnyCase) -> Facts:
     opset = opsets.get(domain, max(opsets.values(), default=0))
     infos = [*case.model.graph.input, *case.model.graph.output]
     dims = [d for i in infos for d in i.type.tensor_type.shape.dim]
+    since = _since(operator, opset) if operator else None
     return Facts(
         operator,
         named,
         opset,
-        _since(operator, opset) if operator else None,
+        since,
         max((len(i.type.tensor_type.shape.dim) for i in infos), default=0),
         tuple(dict.fromkeys(_element_type(i) for i in infos)),
         any(not d.HasField("dim_value") for d in dims),
+        ((operator, since),) if operator and since else (),
     )
 
 

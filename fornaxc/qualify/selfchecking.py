@@ -61,6 +61,7 @@ def selfchecking_facts(case: SelfChecking) -> Facts:
         max((len(sizes) for sizes, _ in tensors), default=0),
         tuple(dict.fromkeys(element.split(",")[0].strip() for _, element in tensors)),
         any("?" in sizes for sizes, _ in tensors),
+        tuple((name, 0) for name in operators),
     )
 
 
