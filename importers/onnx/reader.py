@@ -18,7 +18,7 @@ from fornaxc.importers.onnx.sniff import HEAD_BYTES, is_stablehlo, looks_like
 from fornaxc.importers.onnx.tensors import TensorReader, TensorSource
 from fornaxc.importers.onnx.wire import CutShort, Payload, Skeleton, WireError, skeleton
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 6
 
 
 class OnnxModel:

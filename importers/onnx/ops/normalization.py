@@ -55,7 +55,7 @@ def _batch_norm(ctx: NodeContext, mean: Value, variance: Value) -> Value:
     return c.cast(b, y, x.type.dtype)
 
 
-def _inference_batch_norm(ctx: NodeContext) -> Value:
+def inference_batch_norm(ctx: NodeContext) -> Value:
     ctx.ignore("momentum")
     ctx.refuse_unless(not any(ctx.wants_output(i) for i in range(1, 5)), "BatchNormalization in training mode")
     return _batch_norm(ctx, ctx.input(3), ctx.input(4))
@@ -64,10 +64,10 @@ def _inference_batch_norm(ctx: NodeContext) -> Value:
 @onnx_op("BatchNormalization", 7)
 def batch_normalization_7(ctx: NodeContext) -> Value:
     ctx.refuse_unless(ctx.int("spatial", 1) == 1, "BatchNormalization with spatial=0")
-    return _inference_batch_norm(ctx)
+    return inference_batch_norm(ctx)
 
 
-onnx_op("BatchNormalization", 9)(_inference_batch_norm)
+onnx_op("BatchNormalization", 9)(inference_batch_norm)
 
 
 @onnx_op("BatchNormalization", 14, 15)

@@ -122,7 +122,7 @@ def _average_pool(*, dilates: bool, ceils: bool) -> Callable[[NodeContext], Valu
     return lambda ctx: average_pool(ctx, ctx.input(0), dilates=dilates, ceils=ceils)
 
 
-onnx_op("AveragePool", 7)(_average_pool(dilates=False, ceils=False))
+onnx_op("AveragePool", 1, 7)(_average_pool(dilates=False, ceils=False))
 onnx_op("AveragePool", 10, 11)(_average_pool(dilates=False, ceils=True))
 onnx_op("AveragePool", 19, 22)(_average_pool(dilates=True, ceils=True))
 

@@ -117,6 +117,18 @@ def assembled(ctx: NodeContext, s: Setting, runs: Sequence[Sequence[Value]]) -> 
     return [y, *states]
 
 
+def _with_output_sequence(
+    handler: Callable[[NodeContext], Sequence[Value]],
+) -> Callable[[NodeContext], Sequence[Value]]:
+    """Before opset 7 an attribute said whether the first output is wanted; its name among the outputs says the same."""
+
+    def reading(ctx: NodeContext) -> Sequence[Value]:
+        ctx.ignore("output_sequence")
+        return handler(ctx)
+
+    return reading
+
+
 def _lstm(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
     def handler(ctx: NodeContext) -> Sequence[Value]:
         b = ctx.b
@@ -140,6 +152,7 @@ def _lstm(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
     return handler
 
 
+onnx_op("LSTM", 1)(_with_output_sequence(_lstm(has_layout=False)))
 onnx_op("LSTM", 7)(_lstm(has_layout=False))
 onnx_op("LSTM", 14, 22)(_lstm(has_layout=True))
 
@@ -160,6 +173,7 @@ def _gru(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
     return handler
 
 
+onnx_op("GRU", 3)(_with_output_sequence(_gru(has_layout=False)))
 onnx_op("GRU", 7)(_gru(has_layout=False))
 onnx_op("GRU", 14, 22)(_gru(has_layout=True))
 
@@ -180,5 +194,6 @@ def _rnn(*, has_layout: bool) -> Callable[[NodeContext], Sequence[Value]]:
     return handler
 
 
+onnx_op("RNN", 1)(_with_output_sequence(_rnn(has_layout=False)))
 onnx_op("RNN", 7)(_rnn(has_layout=False))
 onnx_op("RNN", 14, 22)(_rnn(has_layout=True))

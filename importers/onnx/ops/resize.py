@@ -28,6 +28,14 @@ Crop = tuple[float, float] | tuple[Value, Value]
 WHOLE = (0.0, 1.0)
 
 
+@onnx_op("Upsample", 1)
+def upsample_1(ctx: NodeContext) -> Value:
+    """An experimental form: images only, with a scale for each side."""
+    mode = ctx.string("mode", "nearest")
+    ctx.refuse_unless(mode == "nearest", f"Upsample with mode {mode!r} before opset 7")
+    return _upsample(ctx, (1.0, 1.0, ctx.float("height_scale"), ctx.float("width_scale")))
+
+
 @onnx_op("Upsample", 7)
 def upsample_7(ctx: NodeContext) -> Value:
     return _upsample(ctx, ctx.floats("scales"))
