@@ -54,7 +54,7 @@ DESCRIPTIONS: dict[Code, str] = {
     Code.NO_GRAPH: "the model file holds no graph",
     Code.IR_VERSION_NEWER: "the file's IR version is newer than the installed onnx package knows",
     Code.OPSET_NEWER: "an opset is newer than the installed onnx package knows",
-    Code.OPSET_TOO_OLD: "the ONNX opset is older than 7",
+    Code.OPSET_TOO_OLD: "the ONNX opset is older than 6",
     Code.OPSET_UNCLEAR: "the file names no ONNX opset, or two for one domain",
     Code.TRAINING_ONLY: "the file holds training graphs and nothing to infer with",
     Code.DUPLICATE_INITIALIZER: "two initializers of a graph have the same name",
