@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fornaxc.importers.onnx.structure import RawGraph, RawNode
     from fornaxc.importers.onnx.tensors import TensorSource
 
+BROKEN_BODY = "its body holds a node that is not supported"
 LITERAL_ELEMENTS = 64  # integer and bool constants up to this size are part of the program
 
 
@@ -32,6 +33,18 @@ class Findings:
     def warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+    def marks(self) -> tuple[int, int]:
+        """How many there are now, for `invalid_since` and `forget_since`."""
+        return len(self.refused), len(self.invalid)
+
+    def invalid_since(self, marks: tuple[int, int]) -> dict[str, Any] | None:
+        """The first violation since then, where there is nothing but violations and bodies that hold one; else None."""
+        only = all(entry["reason"] == BROKEN_BODY for entry in self.refused[marks[0] :])
+        return next(iter(self.invalid[marks[1] :]), None) if only else None
+
+    def forget_since(self, marks: tuple[int, int]) -> None:
+        del self.refused[marks[0] :], self.invalid[marks[1] :]
 
     def add(self, kind: str, node: RawNode, reason: str) -> None:
         entry = {
@@ -195,7 +208,7 @@ class GraphImporter:
         found = [body.lookup(info.name) for info in raw.outputs]
         self.b.origin = origin
         if any(v is None for v in found):
-            raise Refused("its body holds a node that is not supported")
+            raise Refused(BROKEN_BODY)
         return [v for v in found if v is not None]
 
 

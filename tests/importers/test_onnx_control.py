@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from text_models import graph_of, operations, outputs_of, result_of
 
-from fornaxc.errors import UnsupportedError
+from fornaxc.errors import ModelError, UnsupportedError
 from fornaxc.ir.interpreter import run
 
 F = np.float32
@@ -173,3 +175,29 @@ def test_what_a_branch_cannot_do_names_the_node_inside() -> None:
     with pytest.raises(UnsupportedError) as caught:
         graph_of(text)
     assert "Bernoulli" in {detail["op"] for detail in caught.value.details}
+
+
+def test_a_branch_for_other_sizes_gives_nan_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    text = """(float[2, 3] x, bool c) => (float[2, 3] y) {
+        y = If (c) <
+            then_branch = fits () => (float[2, 3] p) { p = Neg(x) },
+            else_branch = does_not () => (float[2, 3] q) { q = MatMul(x, w) }
+        >
+    }"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with caplog.at_level(logging.WARNING):
+        yes = result_of(text, x, np.array(True), w=np.zeros((4, 5), np.float32))
+    assert "else_branch" in caplog.text and "MatMul" in caplog.text
+    np.testing.assert_array_equal(yes, -x)
+    assert np.isnan(result_of(text, x, np.array(False), w=np.zeros((4, 5), np.float32))).all()
+
+
+def test_a_branch_for_other_sizes_that_yields_integers_is_invalid() -> None:
+    text = """(int64[2, 3] x, bool c) => (int64[2, 3] y) {
+        y = If (c) <
+            then_branch = fits () => (int64[2, 3] p) { p = Neg(x) },
+            else_branch = does_not () => (int64[2, 3] q) { q = MatMul(x, w) }
+        >
+    }"""
+    with pytest.raises(ModelError):
+        result_of(text, np.zeros((2, 3), np.int64), np.array(True), w=np.zeros((4, 5), np.int64))

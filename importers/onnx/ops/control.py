@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
+from fornaxc.importers.onnx.graph import BROKEN_BODY
 from fornaxc.importers.onnx.loops import Loop, run_loop
 from fornaxc.importers.onnx.registry import Item, onnx_op
+from fornaxc.importers.onnx.structure import RawGraph
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, symbols
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Gather, If
 from fornaxc.ir.types import DType, TensorType
@@ -26,24 +28,64 @@ def if_(ctx: NodeContext) -> Sequence[Item]:
     known = ctx.content(condition)
     if known is not None:
         return ctx.importer.inline(yes if bool(known.item()) else no, [])
+    names = ("then_branch", "else_branch")
     builders = GraphBuilder(b), GraphBuilder(b)
-    results = [
-        ctx.importer.tensors(ctx.importer.inline(raw, [], inner))
-        for raw, inner in zip((yes, no), builders, strict=True)
-    ]
+    marks = ctx.importer.findings.marks()
+    branches = [_Branch(ctx, raw, inner) for raw, inner in zip((yes, no), builders, strict=True)]
+    impossible = [branch for branch in branches if branch.results is None]
+    if len(impossible) == 2:
+        raise Refused(BROKEN_BODY)
+    if impossible:
+        (place,) = (i for i, branch in enumerate(branches) if branch.results is None)
+        types = tuple(v.type for v in branches[1 - place].results or [])
+        branches[place].fill(b, types)
+        ctx.importer.findings.forget_since(marks)
+        ctx.warn(f"its {names[place]} cannot run with these sizes ({branches[place].problem}); it gives NaN")
+    results = [branch.results or [] for branch in branches]
     ctx.require(len(results[0]) == len(results[1]), "the branches yield different numbers of values")
     types = tuple(_common(b, one.type, two.type) for one, two in zip(*results, strict=True))
     regions = tuple(
-        inner.finish([c.rebind(inner, v, t.shape) for v, t in zip(values, types, strict=True)])
-        for inner, values in zip(builders, results, strict=True)
+        branch.b.finish([c.rebind(branch.b, v, t.shape) for v, t in zip(values, types, strict=True)])
+        for branch, values in zip(branches, results, strict=True)
     )
     return b.emit_all(If(types), condition, regions=regions)
+
+
+class _Branch:
+    """What a branch yields; `results` is None where a node of it breaks the specification, `problem` says how.
+
+    A model may hold a branch for another size of its inputs than the one it is compiled for.
+    """
+
+    def __init__(self, ctx: NodeContext, raw: RawGraph, b: GraphBuilder) -> None:
+        self.b = b
+        self.problem = ""
+        self.results: list[Value] | None = None
+        findings = ctx.importer.findings
+        marks, constraints = findings.marks(), len(b.constraints)
+        try:
+            self.results = ctx.importer.tensors(ctx.importer.inline(raw, [], b))
+        except Refused:
+            invalid = findings.invalid_since(marks)
+            if invalid is None:
+                raise
+            self.problem = f"{invalid['op']} {invalid['node']!r}: {invalid['reason']}"
+            del b.constraints[constraints:]
+
+    def fill(self, outer: GraphBuilder, types: Sequence[TensorType]) -> None:
+        """Yield NaN in these types."""
+        self.b = GraphBuilder(outer)
+        known = outer.input_symbols()
+        for type in types:
+            if not type.dtype.is_float or any(not symbols(d) <= known for d in type.shape):
+                raise Refused(BROKEN_BODY)
+        self.results = [c.full(self.b, float("nan"), type) for type in types]
 
 
 def _common(b: GraphBuilder, one: TensorType, two: TensorType) -> TensorType:
     """The type of what either branch yields; sizes that differ are new unknowns."""
     if one.dtype is not two.dtype or one.rank != two.rank:
-        raise Refused(f"the branches yield {one} and {two}")
+        raise Refused(f"the branches yield {one} and {two}; where a size decides between them, it must be given")
     return one.with_shape(tuple(d if d == e else b.fresh_dim() for d, e in zip(one.shape, two.shape, strict=True)))
 
 
