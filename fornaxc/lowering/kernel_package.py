@@ -52,18 +52,21 @@ def _content(path: Path) -> str:
 
 
 def _kept(folder: Path, stem: str) -> Path | None:
-    """The kept file, if it is whole: its name ends with the digest of its content, because MAX loads a damaged one."""
+    """The kept file, if it is whole: its folder's name ends with the digest of its content, because MAX loads a damaged one."""
     with suppress(OSError):
-        return next((p for p in sorted(folder.glob(f"{stem}_*.mojoc")) if p.stem == f"{stem}_{_content(p)}"), None)
+        found = sorted(folder.glob(f"{stem}_*/*.mojoc"))
+        return next((p for p in found if p.parent.name == f"{stem}_{_content(p)}"), None)
     return None
 
 
 def _keep(built: Path, folder: Path, stem: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    number, part = tempfile.mkstemp(dir=folder, prefix=".fornaxc_kernels")
+    """Copy the file, under the name that it was built with: it is that of the module inside, by which MAX looks for it."""
+    place = folder / f"{stem}_{_content(built)}"
+    place.mkdir(parents=True, exist_ok=True)
+    number, part = tempfile.mkstemp(dir=place, prefix=".part")
     os.close(number)
     try:
         shutil.copyfile(built, part)
-        os.replace(part, folder / f"{stem}_{_content(built)}.mojoc")
+        os.replace(part, place / built.name)
     finally:
         Path(part).unlink(missing_ok=True)

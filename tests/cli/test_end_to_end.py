@@ -228,6 +228,15 @@ def test_a_damaged_artifact_is_refused(shop: Workshop, tmp_path: Path) -> None:
     assert shop.fornaxc("run", tmp_path / "cut.fxa", status=4)["code"] == "FX452"
 
 
+def test_another_process_compiles_with_the_kernels_that_the_first_one_built(shop: Workshop, tmp_path: Path) -> None:
+    kernels = shop.folder / "cache" / "v1" / "toolchain" / "kernels"
+    before = {p: p.stat().st_mtime_ns for p in kernels.rglob("*.mojoc")}
+    assert len(before) == 1
+    document = shop.fornaxc("compile", shop.model, "-O0", "-o", tmp_path / "m.fxa")
+    assert (document["cache"], document["code"]) == ("miss", "miss")
+    assert {p: p.stat().st_mtime_ns for p in kernels.rglob("*.mojoc")} == before
+
+
 def test_phases_end_early_and_dump(shop: Workshop, tmp_path: Path) -> None:
     document = shop.fornaxc("compile", shop.model, "--stop-after", "optimize", "--dump", tmp_path / "ir")
     assert document["artifact"] is None
