@@ -49,6 +49,7 @@ class LoweringContext:
         self.producers: dict[Value, Node] = {}
         self._placed: ChainMap[tuple[Value, bool], TensorValue] = ChainMap()
         self._scalars: ChainMap[tuple[Any, ...], TensorValue] = ChainMap()
+        self._depth = 0  # of the region being lowered
 
     # -- values
 
@@ -79,13 +80,23 @@ class LoweringContext:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Values made inside are forgotten at the end: a region's block ends, and what it defines with it."""
+        """Values made inside are forgotten at the end: a region's block ends, and what it defines with it.
+
+        A region in a region makes constants of its own: MAX checks it before it knows where the block around it is.
+        """
         placed, scalars = self._placed, self._scalars
-        self._placed, self._scalars = placed.new_child(), scalars.new_child()
+        nested, self._depth = self._depth > 0, self._depth + 1
+        outer = {key: t for key, t in placed.items() if not self.is_literal(key[0])} if nested else placed
+        self._placed, self._scalars = ChainMap({}, outer), ChainMap() if nested else scalars.new_child()
         try:
             yield
         finally:
-            self._placed, self._scalars = placed, scalars
+            self._placed, self._scalars, self._depth = placed, scalars, self._depth - 1
+
+    def is_near(self, value: Value) -> bool:
+        """Whether a region of the current node may use `value`: it was made in the block that the node is in, or in the program's own."""
+        made = self._placed.maps[0]
+        return self._depth == 0 or self.is_literal(value) or (value, True) in made or (value, False) in made
 
     # -- dims and types
 
