@@ -330,6 +330,20 @@ def add_control() -> None:
 
     SUITE.add("if_in_while", choice_in_loop, np.array(3), x, tolerance=LOOSE)
 
+    def branch_in_branch(b: GraphBuilder, first: Value, second: Value, v: Value) -> Value:
+        far, held, one = b.emit(Unary("exp"), v), weight(b, x), b.literal(np.ones((2, 3), np.float32))
+
+        def inner(r: GraphBuilder) -> list[Value]:
+            near = r.emit(Unary("neg"), far)
+            yes = region(lambda q: [q.emit(Binary("add"), near, one)], [], r)
+            no = region(lambda q: [q.emit(Binary("mul"), q.emit(Binary("add"), far, one), held)], [], r)
+            return [r.emit(If((f32,)), second, regions=(yes, no))]
+
+        return b.emit(If((f32,)), first, regions=(region(inner, [], b), region(lambda r: [far], [], b)))
+
+    for answers in ((True, True), (True, False), (False, True)):
+        SUITE.add(f"if_in_if_{answers[0]}_{answers[1]}", branch_in_branch, *map(np.array, answers), x, tolerance=LOOSE)
+
     def symbolic_loop(b: GraphBuilder, v: Value) -> tuple[Value, ...]:
         row = TensorType(DType.F32, (symbol("n"), 3))
         test = region(lambda r, i, a: [compare(r, "lt", i, scalar(r, 2, DType.I64))], [i64, row], b)
