@@ -15,11 +15,10 @@ from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
-from fornaxc.diagnosis.session import diagnosis_options, worker_target
+from fornaxc.diagnosis.session import diagnosis_options, given_inputs, worker_target
 from fornaxc.diagnosis.writing import write_case
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.graph import Graph
-from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import Outcome, Program, run_programs
 from fornaxc.sources import import_source
@@ -124,8 +123,5 @@ def _cases(graph: Graph, inputs: Path | None, seed: int) -> list[Case]:
                 "no sizes of the dims suit the model", code="FX310", hint="give inputs with --inputs"
             )
         return [Case(graph, tuple(arrays[n] for n in graph.input_names)) for arrays in made]
-    given = with_dtypes(load_npz(inputs, "inputs"), {str(v.name): v.type.dtype.numpy for v in graph.inputs})
-    missing = [n for n in graph.input_names if n not in given]
-    if missing:
-        raise UsageError(f"the inputs file lacks {', '.join(missing)}", code="FX225")
+    given = given_inputs(graph, inputs)
     return [Case(graph, tuple(given[n] for n in graph.input_names))]

@@ -19,6 +19,7 @@ from fornaxc.passes.pipeline import PASSES
 from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import HOST, Options
+from fornaxc.signature import check_inputs
 from fornaxc.sources import Choice, format_of, import_source, oracle_of
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
@@ -142,15 +143,19 @@ def chosen_sample(
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         return next((s for s in samples if s.label in failing), samples[0])
-    arrays = with_dtypes(load_npz(inputs, "inputs"), {str(v.name): v.type.dtype.numpy for v in graph.inputs})
-    missing = [n for n in graph.input_names if n not in arrays]
-    if missing:
-        raise UsageError(f"the inputs file lacks {', '.join(missing)}", code="FX225")
+    arrays = given_inputs(graph, inputs)
     try:
         reference = oracle(arrays)
     except OracleRefused as refusal:
         raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
     return Sample(inputs.name, arrays, reference)
+
+
+def given_inputs(graph: Graph, path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file, in the graph's order. UsageError where they are not the graph's inputs."""
+    signature = {v.name: v.type for v in graph.inputs}
+    loaded = with_dtypes(load_npz(path, "inputs"), {name: type.dtype.numpy for name, type in signature.items()})
+    return check_inputs(signature, graph.constraints, loaded)[0]
 
 
 def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array] | None, str]:
