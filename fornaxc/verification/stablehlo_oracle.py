@@ -20,7 +20,7 @@ from fornaxc.verification.compare import compare_outputs
 from fornaxc.verification.oracle import OracleRefused, Reference
 
 NAME = "stablehlo-interpreter"
-TIMEOUT = 300.0  # seconds for one sample: the interpreter computes element by element
+TIMEOUT = 120.0  # seconds for one sample: the interpreter computes element by element
 
 Oracle = Callable[[Mapping[str, Array]], Reference]
 

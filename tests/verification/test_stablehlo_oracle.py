@@ -139,3 +139,16 @@ def refusing(inputs: Mapping[str, Array]) -> Reference:
 
 def constant(name: str, value: float):  # type: ignore[no-untyped-def]
     return lambda inputs: Reference({"y": np.array([value], np.float32)}, name)
+
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "jax"
+
+
+def test_the_sample_needs_only_points_once_its_parameters_are_frozen() -> None:
+    model, choice = SAMPLE / "spiral.jaxexport", Choice(freeze=SAMPLE / "params.npz")
+    graph = import_stablehlo(model, freeze=choice.frozen())
+    assert graph.input_names == ("points",)
+    found = oracle_of(model, graph, choice)(dict(np.load(SAMPLE / "points.npz")))
+    assert len(found.others) == 1 and found.notes == ()
+    (probability,) = found.outputs.values()
+    assert probability.shape == (12,) and (np.abs(probability - 0.5) > 0.4).all()
