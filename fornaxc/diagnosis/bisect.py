@@ -17,7 +17,6 @@ from fornaxc.diagnosis.rounds import Search
 from fornaxc.diagnosis.taps import GROUP_BYTES, Tapped, ancestors, prefix, tapped
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run, trace
-from fornaxc.ir.ops import NotFoldable
 from fornaxc.qualify.programs import Outcome, Program
 
 PROBES = 12  # programs without taps that are compared in one round
@@ -90,9 +89,12 @@ def bisect(
     group_bytes: int = GROUP_BYTES,
 ) -> Search[Found]:
     """Search `graph`, as it is lowered, for the first node that the device computes wrongly on these inputs."""
-    sizes = {
-        v: a.nbytes for node, results, _ in trace(graph, inputs) for v, a in zip(node.outputs, results, strict=True)
-    }
+    try:
+        sizes = {
+            v: a.nbytes for node, results, _ in trace(graph, inputs) for v, a in zip(node.outputs, results, strict=True)
+        }
+    except Exception as error:  # numpy and the operations raise many kinds
+        return Found("failed", notes=[f"numpy cannot run the program: {error}"])
     programs = tapped(graph, sizes, group_bytes)
     outcomes = yield [Program(t.name, t.graph, [inputs]) for t in programs]
     notes = [f"{len(sizes)} values in {len(programs)} groups"] if len(programs) > 1 else []
@@ -133,7 +135,7 @@ def _steps(
         device.update((v, graph.constants[v].load()) for v in used if v in graph.constants)
         try:
             own = apply(node, [device[v] for v in node.inputs], device, sizes)
-        except (NotFoldable, ValueError, IndexError):  # operands that the device got wrong may not fit
+        except Exception:  # operands that the device got wrong may not fit
             own = None
         for number, (value, reference) in enumerate(zip(node.outputs, references, strict=True)):
             got = fetched.get(value)

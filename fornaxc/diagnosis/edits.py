@@ -246,7 +246,8 @@ def anonymous(case: Case) -> Case:
     nodes = tuple(_without_name(rename(n, new)) for n in graph.nodes)
     outputs = tuple(new.get(v, v) for v in graph.outputs)
     output_names = tuple(f"out{i}" for i in range(len(outputs)))
-    return Case(Graph(tuple(new.values()), outputs, nodes, constants, output_names, graph.constraints), case.inputs)
+    constraints = tuple(replace(c, why="a condition of the model") for c in graph.constraints)
+    return Case(Graph(tuple(new.values()), outputs, nodes, constants, output_names, constraints), case.inputs)
 
 
 def _without_name(node: Node) -> Node:
