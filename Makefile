@@ -4,13 +4,15 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.installed
 
-.PHONY: help demo test check test-slow test-zoo format clean
+.PHONY: help demo test check test-slow test-mutations test-onnx test-zoo format clean
 
 help:
 	@echo "make demo       compile, verify and run the sample model"
 	@echo "make test       the tests"
 	@echo "make check      ruff and mypy"
 	@echo "make test-slow  the long suites"
+	@echo "make test-onnx  the suites of the onnx package against the lists of known gaps"
+	@echo "make test-mutations  faults planted in lowering rules: caught, named and reduced"
 	@echo "make test-zoo   real models, minutes each; downloads them"
 	@echo "make format     rewrite the sources in the project's format"
 
@@ -36,6 +38,12 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+test-onnx: $(READY)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/onnx_suite
+
+test-mutations: $(READY)
+	$(BIN)/python -m pytest -m slow tests/diagnosis
 
 test-zoo: $(READY)
 	$(BIN)/python -m pytest -m zoo
