@@ -96,7 +96,7 @@ def signature(outcome: Outcome) -> str:
 
 def _normal(text: str) -> str:
     first = next((line for line in text.splitlines() if line.strip()), "")
-    for pattern in (r"'[^']*'", r'"[^"]*"', r"\[[^\]]*\]", r"\S*/\S*", r"\b[gw]?[0-9a-f]{8,}\b", r"\d+"):
+    for pattern in (r"'[^']*'", r'"[^"]*"', r"\[[^\]]*\]", r"\S*/\S*", r"\b0x[0-9a-fA-F]+\b", r"\b[gw]?[0-9a-f]{8,}\b", r"\d+"):
         first = re.sub(pattern, "_", first)
     return " ".join(first.split())[:160]
 
