@@ -235,12 +235,17 @@ def number_function(c: LoweringContext, fn: str, x: T) -> T:
     wide = widened(x)
     zero, one = (c.scalar(float(v) if wide.dtype.is_float() else v, wide.dtype) for v in (0, 1))
     if fn == "neg":
-        return zero - wide
+        return zero - wide if FROM_MAX[x.dtype].is_signed else _negative(c, x)
     if not FROM_MAX[x.dtype].is_signed:
         return x if fn == "abs" else ops.where(ops.equal(wide, zero), wide, one)
     if fn == "abs":
         return ops.where(less(wide, zero), zero - wide, wide)
     return ops.cast(ops.where(ops.greater(wide, zero), one, ops.where(less(wide, zero), zero - one, wide)), x.dtype)
+
+
+def _negative(c: LoweringContext, x: T) -> T:
+    """0 - x of unsigned integers, which wrap around. MAX makes a negation of a subtraction from 0, and then refuses it."""
+    return x * c.scalar(integer_range(FROM_MAX[x.dtype])[1], x.dtype)
 
 
 def activate(c: LoweringContext, fn: str, x: T) -> T:
@@ -280,6 +285,8 @@ _STOCK = {"add": ops.add, "sub": ops.sub, "mul": ops.mul}
 def binary(c: LoweringContext, op: Binary, a: T, b: T) -> T:
     if a.dtype == DType.bool:
         return _BOOL[op.fn](a, b)
+    if op.fn == "sub" and _is_unsigned_zero(c):
+        return _negative(c, b)
     if op.fn in _STOCK:
         return _STOCK[op.fn](a, b)
     if a.dtype.is_float():
@@ -289,6 +296,13 @@ def binary(c: LoweringContext, op: Binary, a: T, b: T) -> T:
     if op.fn in ("div", "rem", "mod"):
         return _integer_division(c, op.fn, a, b)
     return bitwise(c, op.fn, a, b)
+
+
+def _is_unsigned_zero(c: LoweringContext) -> bool:
+    """Whether the first operand of the current node is a 0 of an unsigned type."""
+    assert c.node is not None
+    dtype = c.node.inputs[0].type.dtype
+    return dtype.is_integer and not dtype.is_signed and c.constant_number(c.node.inputs[0]) == 0
 
 
 def _float_binary(c: LoweringContext, fn: str, a: T, b: T) -> T:

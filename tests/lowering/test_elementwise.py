@@ -49,8 +49,10 @@ def add_cases() -> None:
     for name, values in INTS.items():
         x = np.array(values, name)
         for fn in ("neg", "abs", "sign", "relu", "not"):
-            if name in ("int8", "int32", "uint32", "int64"):
+            if name in ("int8", "uint8", "int32", "uint32", "int64"):
                 SUITE.add(f"{fn}_{name}", lambda b, v, fn=fn: b.emit(Unary(fn), v), x)
+    bytes_ = np.array([0, 1, 128, 255], np.uint8)
+    SUITE.add("zero_minus_uint8", lambda b, v: b.emit(Binary("sub"), b.literal(np.zeros(4, np.uint8)), v), bytes_)
     flags = np.array([True, False, True])
     SUITE.add("not_bool", lambda b, v: b.emit(Unary("not"), v), flags)
     add_binary()
