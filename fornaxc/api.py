@@ -503,7 +503,8 @@ def qualify(
 ) -> Qualification:
     """Take every case of a suite through the whole path and compare it with the outputs that the suite ships.
 
-    `suite` is onnx:node, onnx:simple, onnx:pytorch-operator, onnx:pytorch-converted or a folder in the ONNX backend-test layout; `filters`
+    `suite` is onnx:node, onnx:simple, onnx:pytorch-operator, onnx:pytorch-converted or a folder of cases in the ONNX backend-test layout, or of
+    StableHLO modules that check themselves; `filters`
     are glob patterns of ids or operators. `jobs` processes (default: one per core) each compile `per_module` cases at a time, within `timeout`
     seconds. `resume` is the folder that remembers outcomes, by default in the cache. `json`, `html`, `support` (a folder)
     and `update_gaps` are files to write, `gaps` a list of known gaps to check against. Cases of a target that is not this

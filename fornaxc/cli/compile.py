@@ -47,7 +47,7 @@ def command(session: Session, model: Path, **choices: Any) -> int:
       fornaxc compile model.onnx
       fornaxc compile model.onnx --target amd -o model.fxa
       fornaxc compile model.onnx --target nvidia:sm_80 --dim batch=8 --json
-      fornaxc compile model.mlir -o model.fxa
+      fornaxc compile model.mlir --entry predict --freeze params.npz -o model.fxa
       fornaxc compile model.onnx --stop-after import --dump ir/
     """
     from fornaxc import api

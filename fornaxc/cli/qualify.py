@@ -65,8 +65,8 @@ _SHOWN = 40
 def command(ctx: click.Context, /, suite: str, quiet: bool, verbose: int, json: Path | None, **choices: Any) -> int:
     """Run the cases of SUITE through the whole path and compare them with the outputs that it ships.
 
-    SUITE is onnx:node, onnx:simple, onnx:pytorch-operator or onnx:pytorch-converted (of the installed onnx package), or a folder in the ONNX
-    backend-test layout. Cases share compilations, and outcomes are remembered: an interrupted run goes on where it was.
+    SUITE is onnx:node, onnx:simple, onnx:pytorch-operator or onnx:pytorch-converted (of the installed onnx package), or a folder: of cases in the
+    ONNX backend-test layout, and of StableHLO modules that check themselves. Cases share compilations, and outcomes are remembered: an interrupted run goes on where it was.
     For a GPU target, cases end when they are compiled. Exit status 1 where a value is wrong or a case failed; with
     --gaps, where the result is not exactly what is listed.
 
