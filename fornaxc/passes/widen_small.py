@@ -1,4 +1,4 @@
-"""Arithmetic on small element types in wider ones: float32 for floats, a byte for integers, rounded back once."""
+"""Arithmetic on small element types in wider ones: float32 for floats and extremes, a byte for other integers, rounded back once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
 
 
 def _wide(op: Op, dtype: DType) -> DType:
-    """Bytes wrap to narrower integers rightly, but their extremes, which no elements give, do not: those saturate from f32."""
-    if dtype.is_float or isinstance(op, Reduce | Pool):
+    """Bytes wrap to narrower integers rightly, but the extremes of no elements do not: those saturate from f32."""
+    if dtype.is_float or (isinstance(op, Reduce | Pool) and op.fn in ("max", "min")):
         return DType.F32
     return DType.I8 if dtype.is_signed else DType.U8

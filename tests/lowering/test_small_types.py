@@ -22,6 +22,7 @@ from fornaxc.ir.ops import (
     Gather,
     MatMul,
     Pad,
+    Pool,
     Reduce,
     Reshape,
     ScatterElements,
@@ -158,6 +159,24 @@ def test_extremes_of_no_elements_are_those_of_the_type() -> None:
     b = GraphBuilder()
     graph = widen_small(b.finish([b.emit(Reduce("max", (0,)), b.input(TensorType(DType.I4, (0,)), "x"))], ["y"]))
     assert run(graph, [np.zeros(0, DType.I4.numpy)])[0].astype(int).tolist() == [-8]
+
+
+@pytest.mark.parametrize("small", INTEGERS, ids=str)
+def test_sums_and_products_of_integers_wrap(small: DType) -> None:
+    most = np.full((1, 3), (1 << (small.bits - small.is_signed)) - 1)
+    x = most.astype(small.numpy)
+    kinds = {
+        "sum": Reduce("sum", (1,)),
+        "prod": Reduce("prod", (1,)),
+        "pool": Pool("sum", (3,), (1,), (0,), (0,), (1,)),
+    }
+    for name, op in kinds.items():
+        b = GraphBuilder()
+        graph = widen_small(b.finish([b.emit(op, b.input(TensorType(small, (1, 3)), "x"))], ["y"]))
+        whole = most.prod() if name == "prod" else most.sum()
+        left = int(whole) % (1 << small.bits)
+        wanted = left - (1 << small.bits) if small.is_signed and left >= 1 << (small.bits - 1) else left
+        assert run(graph, [x])[0].astype(int).tolist() == [[wanted]], name
 
 
 def test_products_are_summed_in_float32() -> None:
