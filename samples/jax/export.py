@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 
+jax.config.update("jax_traceback_in_locations_limit", 0)  # else the file names the folder that it was exported in
+
 HERE = Path(__file__).parent
 HIDDEN = 32
 STEPS = 3000
