@@ -37,8 +37,9 @@ def compile_in_child(
 ) -> dict[str, Any]:
     """Run a worker job (see `fornaxc.worker`) with its files in `folder`; returns its result.
 
-    Raises `ToolchainError` where the child reports an error, dies or exceeds `timeout` seconds. The child and its own
-    children are killed when anything interrupts the wait. `log` keeps all that they print.
+    Raises `ToolchainError` where the child reports an error, dies or exceeds `timeout` seconds; an error that it reported before it
+    died, or before its time was up, is told first. The child and its own children are killed when anything interrupts the wait.
+    `log` keeps all that they print.
     """
     job = {**job, "result": str(folder / "result.json")}
     (folder / "job.json").write_text(json.dumps(job))
@@ -60,6 +61,7 @@ def compile_in_child(
         _follow(phase, child, read_end, timeout, progress)
         if phase.timed_out:
             _kill(child)
+            _raise_reported(_read(folder / "result.json") or {}, phase.name, log)
             raise _failure(f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, "raise --timeout")
         result = _result(child, folder / "result.json", phase.name, log)
     except BaseException:
@@ -116,25 +118,39 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 def _result(child: subprocess.Popen[bytes], path: Path, phase: str, log: Path) -> dict[str, Any]:
     code = child.wait()
+    result = _read(path)
+    if result is None:
+        how, hint = ending(code, f"MAX crashed; the log has its last words; {_REDUCE}")
+        raise _failure(f"the compiler process {how}", "FX503", phase, log, hint)
+    _raise_reported(result, phase, log)
+    return result
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The result that a child wrote, where it did."""
     try:
         result: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
-        how, hint = ending(code, f"MAX crashed; the log has its last words; {_REDUCE}")
-        raise _failure(f"the compiler process {how}", "FX503", phase, log, hint) from None
-    if "error" in result:
-        lines = [line for line in str(result["error"]).splitlines() if line.strip()]
-        first = lines[0] if lines else result["kind"]
-        if _DISK_FULL.search(str(result["error"])):
-            raise cache_error(OSError(errno.ENOSPC, first[:300]), log.parent)
-        raise _failure(
-            f"MAX failed{_about(result)}: {first[:300]}",
-            "FX501",
-            phase,
-            log,
-            f"the log has MAX's full report; {_REDUCE}",
-            result["nodes"],
-        )
+        return None
     return result
+
+
+def _raise_reported(result: dict[str, Any], phase: str, log: Path) -> None:
+    """Raise the error that a result reports, where it does."""
+    if "error" not in result:
+        return
+    lines = [line for line in str(result["error"]).splitlines() if line.strip()]
+    first = lines[0] if lines else result["kind"]
+    if _DISK_FULL.search(str(result["error"])):
+        raise cache_error(OSError(errno.ENOSPC, first[:300]), log.parent)
+    raise _failure(
+        f"MAX failed{_about(result)}: {first[:300]}",
+        "FX501",
+        phase,
+        log,
+        f"the log has MAX's full report; {_REDUCE}",
+        result["nodes"],
+    )
 
 
 def _about(result: dict[str, Any]) -> str:

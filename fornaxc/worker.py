@@ -51,6 +51,7 @@ def run_job(job: dict[str, Any], pipe: int) -> dict[str, Any]:
     try:
         session.compile(lowered.max_graph).export_mef(job["mef"])
     except Exception as error:
+        write_result(job, failure(error))  # the search for the nodes may crash, or outlast the job's time
         raise CompileFailed(guilty_nodes(graph, session, job)) from error
     seconds["compile"] = perf_counter() - start
     return {"seconds": seconds, "host_nodes": lowered.host_nodes}
@@ -118,6 +119,18 @@ def reason_of(error: BaseException) -> str:
     return (named or chain or [type(error).__name__])[0]
 
 
+def failure(error: BaseException) -> dict[str, Any]:
+    """The result of a job that failed, with the nodes where they are known."""
+    return {"error": reason_of(error), "kind": type(error).__name__, "nodes": getattr(error, "nodes", [])}
+
+
+def write_result(job: dict[str, Any], result: dict[str, Any]) -> None:
+    """Write a result in place of one that is there; a process that ends meanwhile leaves one of them whole."""
+    part = Path(f"{job['result']}.part")
+    part.write_text(json.dumps(result))
+    part.replace(job["result"])
+
+
 def _no_weights(number: int, type: TensorType) -> Array:
     raise AssertionError(f"lowering read the bytes of weight {number}, {type}")
 
@@ -128,8 +141,8 @@ def main() -> None:
         result = run_job(job, int(sys.argv[2]))
     except BaseException as error:
         traceback.print_exc()
-        result = {"error": reason_of(error), "kind": type(error).__name__, "nodes": getattr(error, "nodes", [])}
-    Path(job["result"]).write_text(json.dumps(result))
+        result = failure(error)
+    write_result(job, result)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # MAX may abort in its own clean-up

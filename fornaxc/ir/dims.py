@@ -327,10 +327,14 @@ def symbols(dim: Dim) -> set[str]:
     return names
 
 
+class SymbolicDimError(ValueError):
+    """A size that only the run time knows, where a number is needed."""
+
+
 def static(dim: Dim) -> int:
-    """A dim that is a number. Raises ValueError where it is symbolic."""
+    """A dim that is a number. Raises `SymbolicDimError` where it is symbolic."""
     if isinstance(dim, DimExpr):
-        raise ValueError(f"the dim {dim} is symbolic")
+        raise SymbolicDimError(f"the dim {dim} is symbolic")
     return int(dim)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fornaxc.importers.onnx.registry import Item, TensorList
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, DimExpr, static
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.types import DType
 
@@ -109,6 +109,13 @@ class NodeContext:
         """As `dims`, None where only the run time knows them."""
         found = self.content(self.input(index))
         return None if found is None else tuple(found.reshape(-1).tolist())
+
+    def ints_or_none(self, index: Int) -> tuple[Int, ...] | None:
+        """The entries of a rank-1 (or rank-0) integer input as numbers; None where only the run time or a symbolic size tells one."""
+        found = self.dims_or_none(index)
+        if found is None or any(isinstance(v, DimExpr) for v in found):
+            return None
+        return tuple(static(v) for v in found)
 
     # --- attributes
 

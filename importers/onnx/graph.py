@@ -10,6 +10,7 @@ import numpy as np
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
 from fornaxc.importers.onnx.registry import Handler, Item, handled_versions, handler_for
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import SymbolicDimError
 from fornaxc.ir.graph import Array, Origin, Value
 from fornaxc.ir.ops import IrError
 from fornaxc.ir.types import DType, TensorType
@@ -129,6 +130,8 @@ class GraphImporter:
                 self._node(node)
             except Refused as refusal:
                 self._fail("refused", node, str(refusal))
+            except SymbolicDimError as unknown:
+                self._fail("refused", node, f"{unknown}, where a number is needed")
             except (Invalid, IrError) as problem:
                 self._fail("invalid", node, str(problem))
 

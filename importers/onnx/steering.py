@@ -18,7 +18,7 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import (
     Binary,
     Cumulative,
-    DynamicBroadcast,
+    DynamicRange,
     DynamicReshape,
     Gather,
     Iota,
@@ -52,14 +52,17 @@ def entry(b: GraphBuilder, values: Value, index: int) -> Value:
 
 
 def bind_sizes(b: GraphBuilder, sizes: Value) -> tuple[Dim, ...]:
-    """New dims that equal the entries of i64[k]. A negative entry stops the run."""
+    """New dims that equal the entries of i64[k]; 0 for a negative one.
+
+    Ranges give them their names: MAX crashes where it can fold what does, as a broadcast of a constant.
+    """
     (length,) = sizes.type.shape
     assert isinstance(length, int)
-    unit = b.literal(np.array([True]))
+    start, step = c.scalar(b, 0, DType.I64), c.scalar(b, 1, DType.I64)
     dims: list[Dim] = []
     for index in range(length):
         dims.append(b.fresh_dim())
-        b.emit(DynamicBroadcast((dims[-1],)), unit, entry(b, sizes, index))
+        b.emit(DynamicRange(dims[-1]), start, c.reshape(b, entry(b, sizes, index), ()), step)
     return tuple(dims)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from one_node import Array, f32, run_node
+from text_models import result_of
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.ops import IrError
@@ -241,3 +242,30 @@ def test_unique_slices(axis: int, in_order: int) -> None:
         members = np.argsort(order)[members]
     for found, expected in ((y, values), (first, places), (inverse, members), (counts, times)):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        ("y = ReduceSum(x, k)", lambda x, k: x.sum(k, keepdims=True)),
+        ("y = Unsqueeze(x, k)", np.expand_dims),
+        ("y = Slice(x, zero, ends, k)", lambda x, k: np.take(x, np.arange(min(2, x.shape[k])), k)),
+        ("y = CumSum(x, k)", np.cumsum),
+        ("y = Pad(x, ends2, , k)", lambda x, k: np.pad(x, [(1, 1) if i == k else (0, 0) for i in range(3)])),
+    ],
+    ids=lambda v: v.split("(")[0][4:] if isinstance(v, str) else "",
+)
+def test_an_axis_that_is_a_symbolic_size(node: str, wanted: Any) -> None:
+    for k in (0, 1, 2):
+        text = f"(float[2, 3, 5] x, float[k] z) => (float y) {{ s = Shape(z)\n k = Slice(s, zero, one)\n {node} }}"
+        y = result_of(text, X, np.zeros(k, np.float32), opset=19, zero=i64(0), one=i64(1), ends=i64(2), ends2=i64(1, 1))
+        np.testing.assert_allclose(y, wanted(X, k), rtol=1e-6)
+
+
+def test_a_transform_along_an_axis_that_is_a_symbolic_size() -> None:
+    text = "(float[2, 3, 1] x, float[k] z) => (float y) { s = Shape(z)\n r = Reshape(s, none)\n y = DFT(x, , r) }"
+    x = X[:, :, :1]
+    for k in (0, 1):
+        y = result_of(text, x, np.zeros(k, np.float32), opset=20, none=i64())
+        wanted = np.fft.fft(x[..., 0], axis=k)
+        np.testing.assert_allclose(y[..., 0] + 1j * y[..., 1], wanted, rtol=1e-5, atol=1e-6)

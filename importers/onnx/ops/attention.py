@@ -11,7 +11,7 @@ from fornaxc.importers.onnx.sampling import size_as
 from fornaxc.importers.onnx.windows import split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim, symbols
+from fornaxc.ir.dims import Dim, static, symbols
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import BroadcastTo, Gather, Iota, MatMul, Pad, Softmax
 from fornaxc.ir.types import DType
@@ -35,7 +35,7 @@ def repeat_heads(ctx: NodeContext, x: Value, heads: Dim) -> Value:
     ctx.refuse_unless(
         isinstance(have, int) and isinstance(heads, int), f"{heads} query heads over {have} heads of keys"
     )
-    each = split_dim(heads, int(str(have)))
+    each = split_dim(heads, static(have))
     wide = ctx.b.emit(BroadcastTo((batch, have, each, length, size)), c.unsqueeze(ctx.b, x, (2,)))
     return c.reshape(ctx.b, wide, (batch, heads, length, size))
 

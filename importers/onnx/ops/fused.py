@@ -13,6 +13,7 @@ from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.tensors import TensorSource
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import Gather, LayerNorm, RmsNorm
 from fornaxc.ir.types import DType
@@ -154,8 +155,8 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
     ctx.refuse_unless(table.type.dtype is DType.U8 and table.type.rank == 2, f"a table {table.type}")
     ctx.refuse_unless(ctx.int("gather_axis", 0) % 2 == 0 and ctx.int("quantize_axis", 1) % 2 == 1, "other axes")
     ctx.refuse_unless(bits in _PACKED and scales.type.is_static, f"weights of {bits} bits with scales {scales.type}")
-    rows, blocks = (int(str(d)) for d in scales.type.shape)
-    columns = int(str(table.type.shape[1])) * (8 // bits)
+    rows, blocks = (static(d) for d in scales.type.shape)
+    columns = static(table.type.shape[1]) * (8 // bits)
     ctx.require(-(-columns // block) == blocks, f"{blocks} blocks of {block} for rows of {columns}")
     place = wrapped(ctx, index, axis_size(b, rows))
     taken = c.cast(b, b.emit(Gather(0), _unpacked(ctx, 0, bits, (rows, 1, columns)), place), scales.type.dtype)

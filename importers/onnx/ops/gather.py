@@ -7,7 +7,7 @@ from fornaxc.importers.onnx.ops.shape import checkable
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, static
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Gather, GatherElements, GatherNd, Iota, ScatterElements, ScatterNd
 from fornaxc.ir.types import DType
@@ -101,7 +101,7 @@ def _scatter_elements(ctx: NodeContext, reduction: str) -> Value:
 def _scatter_nd(ctx: NodeContext, reduction: str) -> Value:
     b, x, index = ctx.b, ctx.input(0), ctx.input(1)
     index = _wrapped_tuples(ctx, x, index, 0)
-    depth = int(str(index.type.shape[-1]))
+    depth = static(index.type.shape[-1])
     updates = c.rebind(b, ctx.input(2), (*index.type.shape[:-1], *x.type.shape[depth:]))
     return b.emit(ScatterNd(reduction), x, index, updates)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.steering import bind_sizes, vector
+from fornaxc.importers.onnx.steering import bind_sizes, require_at_run_time, vector
 from fornaxc.importers.onnx.windows import Windows, ceil_high, lowest, pad_spatial, read_windows, static_pads
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -224,6 +224,8 @@ def max_unpool(ctx: NodeContext) -> Value:
     y = c.reshape(b, spread, sizes)
     if wanted is None:
         more = c.binary(b, "sub", vector(b, ctx.input(2)), b.dims(sizes))
+        grows = c.compare(b, "ge", more, c.scalar(b, 0, DType.I64))
+        more = require_at_run_time(b, more, c.reduce(b, "min", grows, (0,)))
         return b.emit(Pad((0,) * len(sizes), bind_sizes(b, more)), y, c.scalar(b, 0, x.type.dtype))
     grow = [want - have for want, have in zip(wanted, sizes, strict=True)]
     if not any(g != 0 for g in grow):

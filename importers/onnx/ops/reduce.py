@@ -10,6 +10,7 @@ from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.steering import axis_mask, vector, without_axes
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import ArgReduce, Binary
 from fornaxc.ir.types import DType
@@ -91,7 +92,7 @@ def _reduced_at_run_time(ctx: NodeContext, x: Value, over: Over, noop: bool) -> 
     narrow = x.type.dtype in (DType.F16, DType.BF16)
     wide = c.cast(b, x, DType.F32) if narrow else x
     result = c.cast(b, over(b, wide, MaskedAxes(b, mask, x.type.shape)), x.type.dtype)
-    return result if keep else without_axes(b, result, mask, int(str(named)))
+    return result if keep else without_axes(b, result, mask, static(named))
 
 
 def _axes_attribute(over: Over) -> Callable[[NodeContext], Value]:
@@ -112,10 +113,10 @@ def _axes_input(over: Over) -> Callable[[NodeContext], Value]:
         x = _checked(ctx, over)
         noop = bool(ctx.int("noop_with_empty_axes", 0))
         given = ctx.optional(1)
-        known = () if given is None or given.type.elements == 0 else ctx.dims_or_none(1)
+        known = () if given is None or given.type.elements == 0 else ctx.ints_or_none(1)
         if known is None:
             return _reduced_at_run_time(ctx, x, over, noop)
-        axes = ctx.axes([int(str(v)) for v in known], x.type.rank)
+        axes = ctx.axes(known, x.type.rank)
         return _reduced(ctx, x, axes or (() if noop else range(x.type.rank)), over)
 
     return handler

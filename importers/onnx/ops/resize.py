@@ -16,7 +16,7 @@ from fornaxc.importers.onnx.resampling import ROUNDING, Sampling, Table, phases,
 from fornaxc.importers.onnx.steering import bind_sizes, entry, require_at_run_time, sizes_input, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, static
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import ArgReduce, Gather, MatMul, Pad
 from fornaxc.ir.types import DType
@@ -81,7 +81,7 @@ def _resize_10(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Val
     for size, (scale, new) in zip(x.type.shape, factors.values(), strict=True):
         if mode == "nearest" and isinstance(scale, Fraction) and scale < 1:
             ctx.refuse_unless(isinstance(size, int), "shrinking an axis of symbolic size")
-            where = source_coordinates(sampling, int(str(size)), int(str(new)), scale, (0, 1))
+            where = source_coordinates(sampling, static(size), static(new), scale, (0, 1))
             ctx.refuse_unless(
                 all(v.denominator == 1 for v in where), "nearest shrinking, whose rounding is unspecified"
             )
@@ -289,7 +289,7 @@ def _sampled(b: GraphBuilder, x: Value, axis: int, samples: Table) -> Value:
         return b.emit(Gather(axis), x, b.literal(samples.indices[:, 0]))
     kind = x.type.dtype.numpy
     if taps > MOST_GATHERS:
-        weights = np.zeros((int(str(x.type.shape[axis])), new))
+        weights = np.zeros((static(x.type.shape[axis]), new))
         np.add.at(weights, (samples.indices, np.arange(new)[:, None]), samples.weights)
         last = x.type.rank - 1
         product = b.emit(MatMul(), _at_least_two(b, c.move_axis(b, x, axis, last)), b.literal(weights.astype(kind)))

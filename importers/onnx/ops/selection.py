@@ -105,13 +105,13 @@ def top_k(ctx: NodeContext) -> tuple[Value, ...]:
 
 def _cumulative(fn: str) -> Callable[[NodeContext], Value]:
     def handler(ctx: NodeContext) -> Value:
-        b, x, given = ctx.b, ctx.input(0), ctx.dims_or_none(1)
+        b, x, given = ctx.b, ctx.input(0), ctx.ints_or_none(1)
         exclusive, reverse = bool(ctx.int("exclusive", 0)), bool(ctx.int("reverse", 0))
         if given is None and x.type.rank > 1:
             parts = around_axis(b, x, vector(b, ctx.input(1)))
             total = b.emit(Cumulative(fn, 1, exclusive, reverse), parts)
             return b.emit(DynamicReshape(x.type.shape), total, b.dims(x.type.shape))
-        axis = ctx.axis(0 if given is None else int(str(given[0])), x.type.rank)
+        axis = ctx.axis(0 if given is None else given[0], x.type.rank)
         return b.emit(Cumulative(fn, axis, exclusive, reverse), x)
 
     return handler

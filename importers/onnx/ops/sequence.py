@@ -6,7 +6,7 @@ from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.ops.shape import join
 from fornaxc.importers.onnx.registry import Item, TensorList, onnx_op
 from fornaxc.ir import compose as c
-from fornaxc.ir.dims import Dim, ceildiv
+from fornaxc.ir.dims import Dim, ceildiv, static
 from fornaxc.ir.graph import Value
 from fornaxc.ir.types import DType
 
@@ -90,7 +90,7 @@ def split_to_sequence(ctx: NodeContext) -> Item:
         assert isinstance(size, int)
         each = 1 if given is None else int(given.item())
         ctx.require(each > 0, f"parts of {each}")
-        sizes = [min(each, size - i * each) for i in range(int(str(ceildiv(size, each))))]
+        sizes = [min(each, size - i * each) for i in range(static(ceildiv(size, each)))]
     parts: list[Value] = []
     start: Dim = 0
     for part in sizes:

@@ -107,19 +107,13 @@ def squeeze_attribute(ctx: NodeContext) -> Value:
 def squeeze(ctx: NodeContext) -> Value:
     if ctx.optional(1) is None:
         return _squeeze(ctx, None)
-    axes = known_axes(ctx, 1)
+    axes = ctx.ints_or_none(1)
     if axes is not None:
         return _squeeze(ctx, axes)
     x, given = ctx.input(0), vector(ctx.b, ctx.input(1))
     named = entries(ctx, given, "the axes")
     ctx.require(named <= x.type.rank, f"{named} axes of {x.type}")
     return without_axes(ctx.b, x, axis_mask(ctx.b, given, x.type.rank), named)
-
-
-def known_axes(ctx: NodeContext, index: int) -> tuple[int, ...] | None:
-    """An input that lists axes, as they are given; None where only the run time knows them."""
-    found = ctx.dims_or_none(index)
-    return None if found is None else tuple(int(str(v)) for v in found)
 
 
 def _squeeze(ctx: NodeContext, given: Sequence[int] | None) -> Value:
@@ -141,7 +135,7 @@ def unsqueeze_attribute(ctx: NodeContext) -> Value:
 
 @onnx_op("Unsqueeze", 13, 21, 23, 24, 25)
 def unsqueeze(ctx: NodeContext) -> Value:
-    axes = known_axes(ctx, 1)
+    axes = ctx.ints_or_none(1)
     if axes is not None:
         return _unsqueeze(ctx, axes)
     given = vector(ctx.b, ctx.input(1))

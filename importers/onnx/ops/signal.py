@@ -180,9 +180,9 @@ def dft_17(ctx: NodeContext) -> Value:
 def dft_20(ctx: NodeContext) -> Value:
     """An axis that only the run time knows becomes the middle one of three, before the parts."""
     b, x = ctx.b, ctx.input(0)
-    axis = (-2,) if ctx.optional(2) is None else ctx.dims_or_none(2)
+    axis = (-2,) if ctx.optional(2) is None else ctx.ints_or_none(2)
     if axis is not None:
-        return _dft(ctx, x, int(str(axis[0])))
+        return _dft(ctx, x, axis[0])
     rank, given = x.type.rank, vector(b, ctx.input(2))
     spread = around_axis(b, x, given, last=1)
     found = _dft(ctx, spread, 1)

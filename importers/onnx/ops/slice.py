@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
-from fornaxc.importers.onnx.ops.shape import checkable, known_axes
+from fornaxc.importers.onnx.ops.shape import checkable
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.slicing import cut
 from fornaxc.importers.onnx.steering import (
@@ -42,7 +42,7 @@ def slice_(ctx: NodeContext) -> Value:
     (count,) = ctx.input(1).type.shape or (1,)
     if not isinstance(count, int):
         raise Refused("the number of sliced axes depends on the run-time sizes")
-    given = range(count) if ctx.optional(3) is None else known_axes(ctx, 3)
+    given = range(count) if ctx.optional(3) is None else ctx.ints_or_none(3)
     if given is None:
         return _slice_of_unknown_axes(ctx)
     axes = _positions(ctx, given)
@@ -216,7 +216,7 @@ def _pad_by_inputs(ctx: NodeContext, axes_input: Sequence[int], wraps: bool) -> 
     pads: Sequence[Dim] | None = ctx.dims_or_none(1)
     axes: Sequence[int] | None = range(rank)
     for index in axes_input:
-        axes = axes if ctx.optional(index) is None else known_axes(ctx, index)
+        axes = axes if ctx.optional(index) is None else ctx.ints_or_none(index)
     if pads is None or axes is None:
         return _pad_at_run_time(ctx, axes, wraps)
     return _pad(ctx, pads, _fill(ctx), axes, wraps=wraps)

@@ -11,7 +11,7 @@ from fornaxc.importers.onnx.sampling import size_as
 from fornaxc.importers.onnx.windows import split_dim
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
+from fornaxc.ir.dims import Dim, static
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import BroadcastTo, Conv, Gather, MatMul, ScatterNd, While
 from fornaxc.ir.types import DType, TensorType
@@ -114,7 +114,7 @@ def _updated(b: GraphBuilder, state: Value, now: list[Value], rule: str) -> tupl
     state = c.binary(b, "add", state, b.emit(MatMul(), column, c.unsqueeze(b, value, (2,))))
     batch, heads, size, width = state.type.shape
     q_heads = query.type.shape[1]
-    each = split_dim(q_heads, int(str(heads)))
+    each = split_dim(q_heads, static(heads))
     shared = state
     if each != 1:
         wide = b.emit(BroadcastTo((batch, heads, each, size, width)), c.unsqueeze(b, state, (2,)))
