@@ -54,6 +54,11 @@ class Cache:
         """The cache that `cache_dir(override)` names."""
         return cls.at(cache_dir(override))
 
+    def toolchain_environment(self) -> dict[str, str]:
+        """The environment that lets MAX keep its own caches below the root."""
+        folder = self.root / "toolchain"
+        return {"MODULAR_CACHE_DIR": str(folder / "kernels"), "MODULAR_MAX_CACHE_DIR": str(folder / "models")}
+
     def lock(
         self, key: str, *, timeout: float | None = None, on_wait: Callable[[str], None] | None = None
     ) -> AbstractContextManager[bool]:

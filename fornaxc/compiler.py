@@ -16,7 +16,7 @@ from fornaxc.errors import ArtifactError, ModelError, ToolchainError, Unsupporte
 from fornaxc.manifest import oci_manifest, sources_digest, toolchain_versions
 from fornaxc.phases import PHASES, Clock, Progress, silent
 from fornaxc.sources import WHOLE, Choice, import_source
-from fornaxc.targets import Target, parse_target
+from fornaxc.targets import Target
 
 if TYPE_CHECKING:
     from fornaxc.ir.graph import Graph
@@ -299,31 +299,23 @@ def _compile(
     """The compiled program and what of it runs on the host; None where the request stops before there is one."""
     from fornaxc.child import compile_in_child
 
-    target = request.target
     with cache.store.temporary() as mef, TemporaryDirectory(prefix="fornaxc-") as name:
         folder = Path(name)
         (folder / "graph.json").write_bytes(document)
         dump = request.dump / "lower.mlir" if request.dump else None
         job = {
             "graph": str(folder / "graph.json"),
-            "device_kind": target.device,
-            "api": target.api,
-            "arch": target.arch if target.device == "gpu" else "",
-            "cpu": target.virtual_cpu,
+            **request.target.worker_job(),
             "optimization": request.optimization,
             "mef": str(mef),
             "dump": str(dump) if dump else "",
             "stop_after": request.stop_after or "",
         }
-        engine_cache = cache.root / "toolchain"
         result = compile_in_child(
             job,
             folder,
             log=cache.root / "logs" / f"{key}.log",
-            environment={
-                "MODULAR_CACHE_DIR": str(engine_cache / "kernels"),
-                "MODULAR_MAX_CACHE_DIR": str(engine_cache / "models"),
-            },
+            environment=cache.toolchain_environment(),
             timeout=request.timeout,
             progress=clock.progress,
         )
@@ -395,6 +387,3 @@ def model_path(model: str | Path) -> Path:
     if not stat.S_ISREG(mode):
         raise ModelError(f"{path} is not an ordinary file", code="FX402", hint="give the name of a file")
     return path
-
-
-__all__ = ["Compiled", "Request", "compile_model", "parse_target"]

@@ -53,6 +53,11 @@ class Target:
         """The target as an artifact's manifest holds it; `cannot_run` reads it."""
         return {"label": self.label, "device": self.device, **self.key_parts()}
 
+    def worker_job(self) -> dict[str, str]:
+        """The target as `fornaxc.worker` takes it, "" where MAX's own choice is meant."""
+        arch = self.arch if self.device == "gpu" else ""
+        return {"device_kind": self.device, "api": self.api, "arch": arch, "cpu": self.virtual_cpu}
+
     def check_compilable(self) -> None:
         """Raise UnsupportedError where MAX on this machine cannot compile for the target."""
         here = host_cpu()

@@ -29,6 +29,7 @@ from fornaxc.cli.text import facts
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
 @options.cache_dir
+@options.optimization(1)
 @options.timeout
 @reporting
 def command(session: Session, model: Path, output: Path, **choices: Any) -> int:

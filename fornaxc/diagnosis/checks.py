@@ -28,28 +28,37 @@ Check = Callable[[Sequence[Case]], Search[list[str]]]
 WRONG = "wrong values"
 
 
-def verify_check(device: str = "cpu", rtol: float | None = None, atol: float | None = None) -> Check:
-    """Compiled, run and compared with the numpy interpreter on the graph before any pass."""
+def verify_check(
+    device: str = "cpu",
+    rtol: float | None = None,
+    atol: float | None = None,
+    disabled: Sequence[str] = (),
+    optimization: int = 1,
+) -> Check:
+    """Compiled, run and compared with the numpy interpreter on the graph before any pass; `disabled` passes are left out."""
 
     def check(cases: Sequence[Case]) -> Search[list[str]]:
-        return (yield from _compiled(cases, device, lambda case, outcome: _verdict(case, outcome, rtol, atol)))
+        programs = [_program(c.graph, device, disabled, optimization) for c in cases]
+        return (yield from _compiled(cases, programs, lambda case, outcome: _verdict(case, outcome, rtol, atol)))
 
     return check
 
 
-def compile_check(device: str = "cpu") -> Check:
+def compile_check(device: str = "cpu", disabled: Sequence[str] = (), optimization: int = 1) -> Check:
     """Lowered and compiled."""
 
     def check(cases: Sequence[Case]) -> Search[list[str]]:
-        return (yield from _compiled(cases, device, lambda case, outcome: signature(outcome)))
+        programs = [_program(c.graph, device, disabled, optimization) for c in cases]
+        return (yield from _compiled(cases, programs, lambda case, outcome: signature(outcome)))
 
     return check
 
 
-def _compiled(cases: Sequence[Case], device: str, judge: Callable[[Case, Outcome], str]) -> Search[list[str]]:
+def _compiled(
+    cases: Sequence[Case], graphs: Sequence[tuple[Graph | None, str]], judge: Callable[[Case, Outcome], str]
+) -> Search[list[str]]:
     programs, found = [], [""] * len(cases)
-    for index, case in enumerate(cases):
-        graph, broken = _program(case.graph, device)
+    for index, (case, (graph, broken)) in enumerate(zip(cases, graphs, strict=True)):
         if graph is None:
             found[index] = broken
         else:
@@ -60,14 +69,14 @@ def _compiled(cases: Sequence[Case], device: str, judge: Callable[[Case, Outcome
     return found
 
 
-def _program(graph: Graph, device: str) -> tuple[Graph | None, str]:
+def _program(graph: Graph, device: str, disabled: Sequence[str], optimization: int) -> tuple[Graph | None, str]:
     """The graph as it is lowered; where a pass breaks on a valid graph, the signature of that."""
     try:
         check_graph(graph)
     except Exception:
         return None, ""
     try:
-        program = prepack(optimize(graph, device))
+        program = prepack(optimize(graph, device, disabled, optimization))
         check_graph(program)
         return (None, "") if unsupported(program, device) else (program, "")
     except FornaxError:
@@ -96,7 +105,15 @@ def signature(outcome: Outcome) -> str:
 
 def _normal(text: str) -> str:
     first = next((line for line in text.splitlines() if line.strip()), "")
-    for pattern in (r"'[^']*'", r'"[^"]*"', r"\[[^\]]*\]", r"\S*/\S*", r"\b0x[0-9a-fA-F]+\b", r"\b[gw]?[0-9a-f]{8,}\b", r"\d+"):
+    for pattern in (
+        r"'[^']*'",
+        r'"[^"]*"',
+        r"\[[^\]]*\]",
+        r"\S*/\S*",
+        r"\b0x[0-9a-fA-F]+\b",
+        r"\b[gw]?[0-9a-f]{8,}\b",
+        r"\d+",
+    ):
         first = re.sub(pattern, "_", first)
     return " ".join(first.split())[:160]
 

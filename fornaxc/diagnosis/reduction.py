@@ -15,7 +15,7 @@ from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
-from fornaxc.diagnosis.session import diagnosis_options, given_inputs, worker_target
+from fornaxc.diagnosis.session import diagnosis_options, given_inputs
 from fornaxc.diagnosis.writing import write_case
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.graph import Graph
@@ -82,8 +82,8 @@ def reduce_model(
     target = request.target
     if check == "verify" and target.cannot_run(target.record()):
         target = parse_target("cpu")
-    judge = _check(check, target.device, rtol, atol, request.timeout)
-    options = diagnosis_options(cache, request, worker_target(target))
+    judge = _check(check, target.device, request, rtol, atol)
+    options = diagnosis_options(cache, request, target)
     options = replace(options, execute=check != "compile")
     rounds = 0
 
@@ -106,12 +106,12 @@ def reduce_model(
     return Reduction([*files, text], reduced, reproduced, rounds)
 
 
-def _check(check: str, device: str, rtol: float | None, atol: float | None, timeout: float | None) -> Check:
+def _check(check: str, device: str, request: Request, rtol: float | None, atol: float | None) -> Check:
     if check == "verify":
-        return verify_check(device, rtol, atol)
+        return verify_check(device, rtol, atol, request.disabled_passes, request.optimization)
     if check == "compile":
-        return compile_check(device)
-    return command_check(check, timeout or COMMAND_SECONDS)
+        return compile_check(device, request.disabled_passes, request.optimization)
+    return command_check(check, request.timeout or COMMAND_SECONDS)
 
 
 def _cases(graph: Graph, inputs: Path | None, seed: int) -> list[Case]:

@@ -18,7 +18,7 @@ from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.passes.pipeline import PASSES
 from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
-from fornaxc.qualify.programs import HOST, Options
+from fornaxc.qualify.programs import Options
 from fornaxc.signature import check_inputs
 from fornaxc.sources import Choice, format_of, import_source, oracle_of
 from fornaxc.targets import Target, parse_target
@@ -115,24 +115,20 @@ def bisect_model(
             after, _ = _interpreted(graph, arrays)
             if imported is not None and after is not None and not _agree(after, imported, rtol, atol):
                 return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
-        options = diagnosis_options(cache, request, worker_target(target))
+        options = diagnosis_options(cache, request, target)
         search = bisect(prepack(graph), arrays, rtol=rtol, atol=atol)
         found = drive({"bisect": search}, options)["bisect"]
     return Bisection("none" if found.kind == "none" else "device", sample.label, target.label, found, notes=notes)
 
 
-def worker_target(target: Target) -> dict[str, str]:
-    """A target as a worker's job names it."""
-    if target.device == "cpu":
-        return {**HOST, "cpu": target.virtual_cpu}
-    return {"device_kind": target.device, "api": target.api, "arch": target.arch, "cpu": target.virtual_cpu}
-
-
-def diagnosis_options(cache: Cache, request: Request, target: dict[str, str]) -> Options:
-    """How searches run their programs: with MAX's caches in the cache's folder, within the request's time-out."""
-    engine = cache.root / "toolchain"
-    environment = {"MODULAR_CACHE_DIR": str(engine / "kernels"), "MODULAR_MAX_CACHE_DIR": str(engine / "models")}
-    return Options(target=target, environment=environment, timeout=request.timeout or 1800)
+def diagnosis_options(cache: Cache, request: Request, target: Target) -> Options:
+    """How searches run their programs: with MAX's caches in the cache's folder, within the request's time-out, at its level of optimization."""
+    return Options(
+        target=target.worker_job(),
+        environment=cache.toolchain_environment(),
+        timeout=request.timeout or 1800,
+        optimization=request.optimization,
+    )
 
 
 def chosen_sample(

@@ -1,6 +1,6 @@
 """The child that compiles and runs the programs of one module: `python -m fornaxc.qualify.module JOB.json`.
 
-The job is {"folders", "target", "execute", "rules", "report"}. Outcomes go to the programs' folders; the report says which phase
+The job is {"folders", "target", "execute", "rules", "optimization", "report"}. Outcomes go to the programs' folders; the report says which phase
 or program the process is at, for the parent to read when it died.
 """
 
@@ -116,6 +116,7 @@ def _lower(program: _Program, module: Any, job: dict[str, Any]) -> list[str]:
         name=graph_name(program.folder),
         module=module,
         weight_prefix=f"{program.folder.name}_",
+        optimization=job["optimization"],
         rules=job["rules"],
     ).weight_names
 

@@ -57,7 +57,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How programs are run. `target` is a worker's target; `execute` ends after compiling where false; `timeout` is of a module;
-    `rules` names a device kind whose lowering rules are applied in place of the target's own."""
+    `rules` names a device kind whose lowering rules are applied in place of the target's own; `optimization` is the level of lowering, 0 to 3."""
 
     target: dict[str, str] = field(default_factory=lambda: dict(HOST))
     execute: bool = True
@@ -66,6 +66,7 @@ class Options:
     timeout: float = 1800
     environment: dict[str, str] = field(default_factory=dict)
     rules: str = ""
+    optimization: int = 1
 
 
 def run_programs(programs: Sequence[Program], options: Options | None = None) -> dict[str, Outcome]:
@@ -138,6 +139,7 @@ def _module(folders: list[Path], options: Options, told: Callable[[Path], None])
         "target": options.target,
         "execute": options.execute,
         "rules": options.rules,
+        "optimization": options.optimization,
     }
     return Job(CHILD, document, lambda ended: _after(folders, ended, options, told))
 

@@ -96,7 +96,7 @@ def _prepare(folders: Sequence[Path], plan: Plan, told: Told) -> None:
             "cases": [str(f) for f in part],
             "programs": str(plan.state),
             "version": version,
-            "target": _worker_target(plan.target),
+            "target": plan.target.worker_job(),
         }
         return Job("fornaxc.qualify.prepare", document, lambda ended: after(part, ended))
 
@@ -119,7 +119,7 @@ def _prepare(folders: Sequence[Path], plan: Plan, told: Told) -> None:
 
 def _run(programs: Sequence[Path], plan: Plan, told: Told) -> None:
     options = Options(
-        _worker_target(plan.target),
+        plan.target.worker_job(),
         plan.executes,
         plan.per_module,
         plan.workers,
@@ -134,16 +134,6 @@ def _run(programs: Sequence[Path], plan: Plan, told: Told) -> None:
 
     told("run", len(finished), len(programs))
     run_folders(programs, options, hear)
-
-
-def _worker_target(target: Target) -> dict[str, str]:
-    """A target as `fornaxc.worker` takes it."""
-    return {
-        "device_kind": target.device,
-        "api": target.api,
-        "arch": target.arch if target.device == "gpu" else "",
-        "cpu": target.virtual_cpu,
-    }
 
 
 def _result(case: AnyCase, prepared: dict[str, str], plan: Plan, folder: Path) -> Result:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from fornaxc.cache import Cache
 from fornaxc.cache.location import cache_dir
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.manifest import toolchain_versions
@@ -59,7 +60,6 @@ def qualify(wanted: Wanted, told: Told) -> Qualification:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CacheError(f"{state} cannot be made: {error.strerror}", code="FX602") from error
-    engine_cache = root / "toolchain"
     plan = Plan(
         target,
         state,
@@ -67,10 +67,7 @@ def qualify(wanted: Wanted, told: Told) -> Qualification:
         wanted.jobs or os.cpu_count() or 1,
         wanted.per_module,
         wanted.timeout,
-        {
-            "MODULAR_CACHE_DIR": str(engine_cache / "kernels"),
-            "MODULAR_MAX_CACHE_DIR": str(engine_cache / "models"),
-        },
+        Cache.at(root).toolchain_environment(),
     )
     results = run_cases(cases, plan, told)
     inputs = "frozen" if wanted.freeze else "run-time"
