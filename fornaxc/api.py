@@ -110,7 +110,8 @@ def compile(
     `host_fallback=False` refuses what a GPU target would place on the host. `timeout` bounds the seconds of MAX's compile; `stop_after`,
     `dump` (a folder) and `disabled_passes` are for looking at a phase. Of a StableHLO module, `entry` names the function, and the arrays of
     the .npz file `freeze` become weights in place of the arguments of their names. `optimization` is 0 to 3: on a GPU, from 2 on,
-    MAX's own kernels, compiled for each shape. `progress` hears the phases. The result names the artifact and its keys. Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
+    MAX's own kernels, compiled for each shape. `progress` hears the phases. The result names the artifact and its keys.
+    Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
     """
     from fornaxc.compiler import compile_model, model_path
 
@@ -265,6 +266,7 @@ def bisect(
     rtol: float | None = None,
     atol: float | None = None,
     cache_dir: Path | None = None,
+    host_fallback: bool = True,
     timeout: float | None = None,
     optimization: int | None = None,
     entry: str | None = None,
@@ -283,9 +285,9 @@ def bisect(
     from fornaxc.diagnosis.session import bisect_model
 
     path = model_path(model)
-    _refuse_artifact(path, "bisection")
+    check_is_model(path, "bisection")
     level = 1 if optimization is None else optimization
-    request = _request(target or "cpu", dims, True, timeout, None, None, (), level, _choice(entry, freeze))
+    request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level, _choice(entry, freeze))
     given = Path(inputs) if inputs is not None else None
     found = bisect_model(
         path,
@@ -333,7 +335,7 @@ def reduce(
     from fornaxc.diagnosis.reduction import reduce_model
 
     path = model_path(model)
-    _refuse_artifact(path, "reduction")
+    check_is_model(path, "reduction")
     request = _request(target, dims, True, timeout, None, None, (), optimization, _choice(entry, freeze))
     given = Path(inputs) if inputs is not None else None
     return reduce_model(
@@ -341,7 +343,8 @@ def reduce(
     )  # fmt: skip
 
 
-def _refuse_artifact(path: Path, what: str) -> None:
+def check_is_model(path: Path, what: str) -> None:
+    """Raise UsageError for an artifact; `what` names the work that needs a model."""
     from fornaxc.artifact import is_artifact
 
     if is_artifact(path):

@@ -7,15 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from fornaxc.cli.text import facts, table
+from fornaxc.errors import FornaxError, UsageError
 from fornaxc.phases import Progress
 
 SHOWN = 4  # nodes before and after the guilty one
 
 
+def check_bisectable(model: Path, expected: Path | None) -> None:
+    """Raise UsageError where a search cannot be made of what is verified."""
+    from fornaxc import api
+
+    api.check_is_model(model, "bisection")
+    if expected is not None:
+        raise UsageError(
+            "--bisect compares with the oracle, and --expected takes its place",
+            code="FX253",
+            hint="leave out one of them",
+        )
+
+
 def bisection(
     model: Path, growth: Path | None, rows: Sequence[Any], choices: Mapping[str, Any], show: Progress
 ) -> dict[str, Any]:
-    """Carry it out on the sample that failed; the JSON document of what was found."""
+    """Carry it out on the sample that failed; the JSON document of what was found, or of the error that ended it."""
     from fornaxc import api
 
     names = (
@@ -26,6 +40,7 @@ def bisection(
         "rtol",
         "atol",
         "cache_dir",
+        "host_fallback",
         "timeout",
         "optimization",
         "entry",
@@ -33,7 +48,10 @@ def bisection(
     )
     failing = [row.sample for row in rows if row.verdict == "fail"]
     given = {name: choices[name] for name in names if name in choices}
-    found = api.bisect(model, failing=failing, growth=growth, progress=show, **given)
+    try:
+        found = api.bisect(model, failing=failing, growth=growth, progress=show, **given)
+    except FornaxError as error:  # what was verified still holds
+        return error.to_json()
     return {**found.to_json(), "page": None if growth is None else str(growth)}
 
 
@@ -41,6 +59,12 @@ def bisection_text(document: Mapping[str, Any] | None) -> list[str]:
     """The lines for people: the cause, and the errors of the nodes around it."""
     if document is None:
         return []
+    if document.get("status") == "error":
+        return [
+            "",
+            f"the bisection failed: {document['message']}",
+            *([f"hint: {document['hint']}"] if document["hint"] else []),
+        ]
     found = document["found"] or {"steps": [], "notes": [], "node": None, "confirmed": False, "kind": ""}
     steps = _around(found["steps"], found["node"])
     lines = ["", f"cause: {document['cause']}"]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fornaxc.cli import options
-from fornaxc.cli.bisection import bisection, bisection_text
+from fornaxc.cli.bisection import bisection, bisection_text, check_bisectable
 from fornaxc.cli.progress import progress
 from fornaxc.cli.session import Session, reporting
 from fornaxc.cli.text import facts, shape, table
@@ -57,10 +57,13 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
     """
     from fornaxc import api
 
+    bisect = bisect or growth is not None
+    if bisect:
+        check_bisectable(model_or_artifact, choices["expected"])
     with progress(session) as show:
         report = api.verify(model_or_artifact, progress=show, **choices)
         document = report.to_json()
-        if bisect or growth is not None:
+        if bisect:
             document["bisection"] = bisection(model_or_artifact, growth, report.rows, choices, show)
     session.show(document, lambda: "\n".join([_text(document), *bisection_text(document.get("bisection"))]))
     return report.exit
