@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import onnx
 import pytest
 from text_models import graph_of, operations, outputs_of, result_of
 
-from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.errors import UnsupportedError
 from fornaxc.ir.interpreter import run
+from fornaxc.ir.ops import IrError
 
 F = np.float32
 
@@ -177,27 +179,35 @@ def test_what_a_branch_cannot_do_names_the_node_inside() -> None:
     assert "Bernoulli" in {detail["op"] for detail in caught.value.details}
 
 
-def test_a_branch_for_other_sizes_gives_nan_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    text = """(float[2, 3] x, bool c) => (float[2, 3] y) {
-        y = If (c) <
-            then_branch = fits () => (float[2, 3] p) { p = Neg(x) },
-            else_branch = does_not () => (float[2, 3] q) { q = MatMul(x, w) }
-        >
-    }"""
+@pytest.mark.parametrize("kind", ["float", "int64", "bool", "float16"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_branch_for_other_sizes_stops_the_run(kind: str, first: bool, caplog: pytest.LogCaptureFixture) -> None:
+    to = onnx.TensorProto.DataType.Value(kind.upper())
+    fits = f"fits () => ({kind}[2, 3] p) {{ m = Neg(x)\n p = Cast<to={to}>(m) }}"
+    broken = f"does_not () => ({kind}[2, 3] q) {{ m = MatMul(x, w)\n q = Cast<to={to}>(m) }}"
+    yes, no = (broken, fits) if first else (fits, broken)
+    text = f"""(float[2, 3] x, bool c) => ({kind}[2, 3] y) {{
+        y = If (c) < then_branch = {yes}, else_branch = {no} >
+    }}"""
+    w = np.zeros((4, 5), np.float32)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     with caplog.at_level(logging.WARNING):
-        yes = result_of(text, x, np.array(True), w=np.zeros((4, 5), np.float32))
-    assert "else_branch" in caplog.text and "MatMul" in caplog.text
-    np.testing.assert_array_equal(yes, -x)
-    assert np.isnan(result_of(text, x, np.array(False), w=np.zeros((4, 5), np.float32))).all()
+        y = result_of(text, x, np.array(not first), w=w)
+    assert ("then_branch" if first else "else_branch") in caplog.text and "MatMul" in caplog.text
+    np.testing.assert_array_equal(y, (-x).astype(y.dtype))
+    with pytest.raises((IrError, ValueError)):
+        result_of(text, x, np.array(first), w=w)
 
 
-def test_a_branch_for_other_sizes_that_yields_integers_is_invalid() -> None:
-    text = """(int64[2, 3] x, bool c) => (int64[2, 3] y) {
+def test_a_branch_for_other_sizes_beside_a_result_of_unknown_size() -> None:
+    text = """(float[2, 3] x, bool c) => (int64[2, k] y) {
         y = If (c) <
-            then_branch = fits () => (int64[2, 3] p) { p = Neg(x) },
-            else_branch = does_not () => (int64[2, 3] q) { q = MatMul(x, w) }
+            then_branch = fits () => (int64[2, k] p) { p = NonZero(x) },
+            else_branch = does_not () => (int64[2, k] q) { m = MatMul(x, w)\n q = NonZero(m) }
         >
     }"""
-    with pytest.raises(ModelError):
-        result_of(text, np.zeros((2, 3), np.int64), np.array(True), w=np.zeros((4, 5), np.int64))
+    w = np.zeros((4, 5), np.float32)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(result_of(text, x, np.array(True), w=w), np.array(np.nonzero(x)))
+    with pytest.raises((IrError, ValueError)):
+        result_of(text, x, np.array(False), w=w)

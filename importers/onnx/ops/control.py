@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.graph import BROKEN_BODY
 from fornaxc.importers.onnx.loops import Loop, run_loop
 from fornaxc.importers.onnx.registry import Item, onnx_op
+from fornaxc.importers.onnx.steering import require_at_run_time
 from fornaxc.importers.onnx.structure import RawGraph
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -38,9 +41,11 @@ def if_(ctx: NodeContext) -> Sequence[Item]:
     if impossible:
         (place,) = (i for i, branch in enumerate(branches) if branch.results is None)
         types = tuple(v.type for v in branches[1 - place].results or [])
-        branches[place].fill(b, types)
+        branches[place].stop(b, c.unary(b, "not", condition) if place == 0 else condition, types)
         ctx.importer.findings.forget_since(marks)
-        ctx.warn(f"its {names[place]} cannot run with these sizes ({branches[place].problem}); it gives NaN")
+        ctx.warn(
+            f"its {names[place]} cannot run with these sizes ({branches[place].problem}); a run that chooses it stops"
+        )
     results = [branch.results or [] for branch in branches]
     ctx.require(len(results[0]) == len(results[1]), "the branches yield different numbers of values")
     types = tuple(_common(b, one.type, two.type) for one, two in zip(*results, strict=True))
@@ -72,14 +77,16 @@ class _Branch:
             self.problem = f"{invalid['op']} {invalid['node']!r}: {invalid['reason']}"
             del b.constraints[constraints:]
 
-    def fill(self, outer: GraphBuilder, types: Sequence[TensorType]) -> None:
-        """Yield NaN in these types."""
+    def stop(self, outer: GraphBuilder, others: Value, types: Sequence[TensorType]) -> None:
+        """Stop the run, and yield these types; `others` says whether the other branch is chosen."""
         self.b = GraphBuilder(outer)
         known = outer.input_symbols()
+        never = require_at_run_time(self.b, self.b.literal(np.zeros(1, np.int64)), c.reshape(self.b, others, (1,)))
+        self.results = []
         for type in types:
-            if not type.dtype.is_float or any(not symbols(d) <= known for d in type.shape):
-                raise Refused(BROKEN_BODY)
-        self.results = [c.full(self.b, float("nan"), type) for type in types]
+            shape = [d if symbols(d) <= known else 1 for d in type.shape]
+            value = c.reshape(self.b, c.cast(self.b, never, type.dtype), (1,) * type.rank)
+            self.results.append(c.expand(self.b, value, shape))
 
 
 def _common(b: GraphBuilder, one: TensorType, two: TensorType) -> TensorType:
