@@ -1,4 +1,4 @@
-"""Model files of every format: which one a file holds, its graph, what identifies it, and its oracle."""
+"""Model files of every format: which one a file holds, its graph, and what identifies it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fornaxc.errors import UsageError
 
 if TYPE_CHECKING:
     from fornaxc.ir.graph import Array, Graph
-    from fornaxc.verification.oracle import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +76,3 @@ def import_source(
     graph = import_model(model, dims)
     external = {name: digest(path.parent / name) for name in sorted(model.external_files())}
     return graph, {"format": "onnx", "digest": digest(path), "external": external}
-
-
-def oracle_of(path: Path, graph: Graph, choice: Choice = WHOLE) -> Callable[[Mapping[str, Array]], Reference]:
-    """The oracle of a model file: onnxruntime on the file itself; of StableHLO, onnxruntime on the exported graph, and beside
-    it StableHLO's own interpreter on the file."""
-    from fornaxc.verification.oracle import GraphOracle, OnnxOracle
-
-    if format_of(path) == "onnx":
-        return OnnxOracle(path)
-    from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
-
-    interpreter = InterpreterOracle(path, choice.entry, choice.frozen(), graph.output_names)
-    return BothOracles(GraphOracle(graph), interpreter)

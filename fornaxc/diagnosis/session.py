@@ -20,10 +20,11 @@ from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import Options
 from fornaxc.signature import check_inputs
-from fornaxc.sources import Choice, format_of, import_source, oracle_of
+from fornaxc.sources import Choice, format_of, import_source
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.verify import Sample, generated_samples
 
 

@@ -20,9 +20,10 @@ from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.signature import check_expected, check_inputs
-from fornaxc.sources import WHOLE, Choice, import_source, oracle_of
+from fornaxc.sources import WHOLE, Choice, import_source
 from fornaxc.targets import parse_target
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
+from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.precision import computed_in
 from fornaxc.verification.report import Report
 from fornaxc.verification.verify import Oracle, Sample, compare_samples, generated_samples, verdict

@@ -12,8 +12,9 @@ pytest.importorskip("jaxlib")
 
 from fornaxc.importers.stablehlo.importer import import_stablehlo
 from fornaxc.ir.graph import Array
-from fornaxc.sources import Choice, oracle_of
+from fornaxc.sources import Choice
 from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
 
 MODULE = """
