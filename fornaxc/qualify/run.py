@@ -21,6 +21,15 @@ Told = Callable[[str, int, int], None]
 """Hears (step, done, of): the step is `prepare`, counted in cases, or `run`, counted in programs that differ."""
 
 _PREPARED_AT_ONCE = 250
+_DECIDING = (
+    "runtime.py",
+    "worker.py",
+    "ir/small.py",
+    "qualify/module.py",
+    "qualify/programs.py",
+    "qualify/arrays.py",
+)
+"""The sources that decide what becomes of a lowered program: how it is compiled, fed, run and told."""
 _FAILURES = {"error": "failed", "crash": "failed", "timeout": "failed", "refused": "refused"}
 
 
@@ -80,7 +89,7 @@ def _version(plan: Plan) -> str:
         "target": plan.target.key_parts(),
         "executes": plan.executes,
         "toolchain": toolchain_versions("numpy"),
-        "sources": sources_digest("runtime.py", "worker.py", "qualify/module.py", "qualify/arrays.py"),
+        "sources": sources_digest(*_DECIDING),
     }
     return json.dumps(parts, sort_keys=True)
 
