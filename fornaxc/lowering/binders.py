@@ -38,8 +38,11 @@ def after(c: LoweringContext, x: TensorValue, binders: list[Value]) -> TensorVal
     for value in binders:
         tensor = c.read(value, c.compute)
         flat = ops.reshape(ops.cast(tensor, DType.int64), [-1])
-        total = raw.transfer_to(ops.reshape(ops.sum(ops.abs(flat), 0), []), c.host)
-        place = ops.min(place, total)
+        counted = ops.cast(
+            ops.not_equal(flat, c.scalar(0, DType.int64, c.compute)), DType.int64
+        )  # a sum of the values may overflow
+        count = raw.transfer_to(ops.reshape(ops.sum(counted, 0), []), c.host)
+        place = ops.min(place, count)
     line = ops.reshape(x, [1]) if x.rank == 0 else x
     starts = ops.broadcast_to(ops.reshape(place, [1]), [line.rank])
     ends, steps = (c.literal(np.full(line.rank, v, np.int64), c.host) for v in (END, 1))

@@ -42,6 +42,13 @@ def positive(b: GraphBuilder, x: Value) -> Value:
     return require_at_run_time(b, x, c.compare(b, "gt", x, c.scalar(b, 0, DType.I64)))
 
 
+def named_by_large_values(b: GraphBuilder, x: Value, sizes: Value) -> Value:
+    """Nothing reads the tensor that names the size, and its values have no sum in i64."""
+    rows = b.fresh_dim()
+    b.emit(DynamicReshape((rows, b.fresh_dim())), x, sizes)
+    return b.emit(Iota((rows,), 0, DType.I64))
+
+
 def shaped(b: GraphBuilder, x: Value, sizes: Value) -> Value:
     return b.emit(DynamicReshape((b.fresh_dim(), b.fresh_dim())), x, sizes)
 
@@ -52,6 +59,8 @@ SUITE.add("padded", padded, np.arange(6, dtype=np.float32).reshape(2, 3), np.arr
 SUITE.add("product", product, np.array([3, 4]))
 SUITE.add("branch", in_a_branch, np.array(True), np.array([4]))
 SUITE.add("condition_holds", positive, np.array([3]))
+LARGE = np.where(np.arange(6) < 2, np.iinfo(np.int64).max, 0)  # they add up to -2
+SUITE.add("large_values", named_by_large_values, LARGE, np.array([3, 2]))
 
 STOPS = Suite()
 NOTHING = [np.zeros(1, np.int64)]
@@ -60,7 +69,7 @@ STOPS.add("condition_fails", positive, np.array([-3]), expected=NOTHING)
 STOPS.add("reshape_of_other_count", shaped, np.zeros(12, np.float32), np.array([3, 5]), expected=NOTHING)
 
 
-@pytest.mark.parametrize("name", SUITE.parameters("line_5", "padded"))
+@pytest.mark.parametrize("name", SUITE.parameters("line_5", "padded", "large_values"))
 def test_sizes(name: str) -> None:
     SUITE.verify(name)
 
