@@ -35,7 +35,7 @@ class Case:
 
 
 def all_values(case: Case) -> dict[Value, Array]:
-    """Every value of the top level, as the numpy interpreter computes it, weights left out."""
+    """Every value of the top level that is not a constant, as the numpy interpreter computes it. Raises what the operations raise where it cannot."""
     found = dict(zip(case.graph.inputs, case.inputs, strict=True))
     for node, results, _ in trace(case.graph, case.inputs):
         found.update(zip(node.outputs, results, strict=True))

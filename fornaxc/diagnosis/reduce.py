@@ -110,19 +110,27 @@ def _isolated(case: Case, work: _Work) -> Search[Case]:
     """One node alone where one node alone fails; else the shortest stretch of the program that does."""
     if _size(case.graph) <= 2:
         return case
-    values = all_values(case)
+    values = _values(case)
     kinds = _distinct(case.graph)
-    for nodes in (kinds, [n for n in case.graph.nodes if n not in kinds][:LONE]):
+    for nodes in (kinds, [n for n in case.graph.nodes if n not in kinds][:LONE]) if values else ():
         found = (yield from work.first([window(case, [n], values) for n in nodes], "one node alone")) if nodes else None
         if found is not None:
             return found
     case = yield from _shortest_prefix(case, work)
     tail = case.graph.nodes
     spans = [k for k in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) if k < len(tail)]
-    if spans:
+    if spans and values:
         windows = [window(case, tail[-k:], values) for k in spans]
         case = (yield from work.first(windows, "the last nodes alone")) or case
     return case
+
+
+def _values(case: Case) -> Mapping[Value, Array]:
+    """Every value of a case; none where numpy cannot run it, which then can lose nodes by cutting outputs and bypassing only."""
+    try:
+        return all_values(case)
+    except Exception:  # numpy and the operations raise many kinds
+        return {}
 
 
 def _distinct(graph: Graph) -> list[Node]:
@@ -158,25 +166,36 @@ def _shortest_prefix(case: Case, work: _Work) -> Search[Case]:
 
 
 def _thinned(case: Case, work: _Work) -> Search[Case]:
-    """Leave out single nodes and outputs, and join fewer, until nothing more can go."""
-    while True:
-        graph = case.graph
-        candidates: list[Case] = []
-        if len(graph.outputs) > 1:
-            candidates += [with_outputs(case, [v]) for v in graph.outputs]
-        if len(graph.nodes) > 1:
-            try:
-                values: Mapping[Value, Array] = all_values(case)
-            except Exception:  # a case that numpy cannot run can only lose nodes by bypassing
-                values = {}
-            if values:
-                candidates += [window(case, [n for n in graph.nodes if n is not gone], values) for gone in graph.nodes]
-            candidates += [c for n in graph.nodes if (c := bypassed(case, n)) is not None]
-        smaller = [c for c in map(tidy, candidates) if c.cost < case.cost and c.graph.nodes]
-        found = yield from work.first(smaller, "leave out") if smaller else _nothing()
-        if found is None:
-            return case
-        case = found
+    """Leave out halves, quarters and eighths of the program, then single nodes and outputs, until nothing more can go."""
+    for candidates in (_without_pieces, _without_one):
+        while True:
+            smaller = [c for c in map(tidy, candidates(case)) if c.cost < case.cost and c.graph.nodes]
+            found = yield from work.first(smaller, "leave out") if smaller else _nothing()
+            if found is None:
+                break
+            case = found
+    return case
+
+
+def _without_pieces(case: Case) -> list[Case]:
+    """The case without one of its halves, quarters or eighths, of two nodes or more."""
+    nodes = case.graph.nodes
+    sizes = sorted({-(-len(nodes) // parts) for parts in (2, 4, 8)} - {0, 1})
+    pieces = [piece for size in sizes for piece in _chunks(nodes, size) if len(piece) < len(nodes)]
+    values = _values(case) if pieces else {}
+    return [window(case, [n for n in nodes if n not in gone], values) for gone in map(set, pieces)] if values else []
+
+
+def _without_one(case: Case) -> list[Case]:
+    """The case with one of its outputs, or without one of its nodes."""
+    graph = case.graph
+    candidates = [with_outputs(case, [v]) for v in graph.outputs] if len(graph.outputs) > 1 else []
+    if len(graph.nodes) > 1:
+        values = _values(case)
+        if values:
+            candidates += [window(case, [n for n in graph.nodes if n is not gone], values) for gone in graph.nodes]
+        candidates += [c for n in graph.nodes if (c := bypassed(case, n)) is not None]
+    return candidates
 
 
 def _nothing() -> Search[Case | None]:

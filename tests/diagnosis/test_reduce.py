@@ -12,6 +12,7 @@ import pytest
 from numpy_device import Crash, NumpyDevice, Plant
 
 from fornaxc import api
+from fornaxc.diagnosis import reduce as reduce_module
 from fornaxc.diagnosis.checks import WRONG, Check, compile_check, verify_check
 from fornaxc.diagnosis.edits import Case, bypassed, pinned, resized, seeded, window
 from fornaxc.diagnosis.reduce import Reduced, reduce
@@ -113,6 +114,40 @@ def test_another_failure_is_not_taken_for_the_same(case: Case) -> None:
     found = reduced(case, plant, verify_check())
     assert found.signature.startswith("crash")
     assert [n.op.name for n in found.case.graph.nodes] == ["unary", "softmax"]
+
+
+def test_a_case_that_numpy_cannot_run_is_cut_and_joined(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(graph: Graph, node: Node) -> Op | None:
+        if isinstance(node.op, Softmax):
+            raise Crash("no kernel")
+        return None
+
+    def refuse(case: Case) -> None:
+        raise NotImplementedError("no numpy form")
+
+    monkeypatch.setattr(reduce_module, "all_values", refuse)
+    found = reduced(case, crash, compile_check())
+    assert found.nodes < found.nodes_before / 2
+    assert found.case.graph.nodes[-1].op.name == "softmax"
+
+
+def test_what_is_not_needed_goes_in_large_pieces() -> None:
+    b = GraphBuilder()
+    x = b.emit(Unary("sin"), b.input(TensorType(DType.F32, (3, 5)), "x"))
+    for i in range(48):
+        x = b.emit(Reshape((5, 3) if i % 2 == 0 else (3, 5)), b.emit(Unary("tanh"), x))
+    graph = b.finish([b.emit(Unary("cos"), x)], ["y"])
+
+    def both(graph: Graph, node: Node) -> Op | None:
+        if {"sin", "cos"} <= {n.op.fn for n in graph.nodes if isinstance(n.op, Unary)}:
+            raise Crash("both")
+        return None
+
+    device = NumpyDevice(both)
+    case = Case(graph, (np.ones((3, 5), np.float32),))
+    found = drive_with({"r": reduce([case], compile_check())}, device)["r"]
+    assert found.nodes == 2
+    assert device.programs < 400
 
 
 def test_a_model_that_passes_is_refused(case: Case) -> None:
