@@ -331,3 +331,115 @@ def test_zipmap_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> N
     assert "[0, 1, 2]" in caplog.text
     np.testing.assert_array_equal(label, scores.argmax(axis=1))
     np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
+
+
+# --- attributes that break the specification
+
+
+def invalid(op: str, *inputs: Any, outputs: Any = ("y",), **attributes: Any) -> str:
+    with pytest.raises(ModelError) as problem:
+        found(op, *inputs, outputs=outputs, **attributes)
+    return problem.value.message
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"kernel_params": [0.5]}, "1 kernel_params"),
+        ({"rho": None}, "0 entries of rho"),
+        ({"support_vectors": [0.5] * 29}, "29 numbers for 6 support vectors"),
+        ({"support_vectors": [0.5] * 24}, "24 numbers for 6 support vectors of 5 features"),
+        ({"coefficients": [0.5] * 5}, "5 coefficients for 6"),
+        ({"n_supports": -1}, "support vectors"),
+    ],
+)
+def test_support_vector_regressors_that_are_broken(change: dict[str, Any], reason: str) -> None:
+    whole = {"coefficients": [0.5] * 6, "support_vectors": [0.5] * 30, "n_supports": 6, "rho": [0.3]}
+    assert reason in invalid("SVMRegressor", X, **{**whole, "kernel_params": [0.3, 0.5, 3.0], **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"support_vectors": [0.5] * 24}, "24 numbers for 5 support vectors"),
+        ({"coefficients": [-0.5] * 9}, "9 coefficients, not 10"),
+        ({"vectors_per_class": [3, 3, -1]}, "vectors_per_class [3, 3, -1]"),
+    ],
+)
+def test_support_vector_classifiers_that_are_broken(change: dict[str, Any], reason: str) -> None:
+    whole = {"coefficients": [-0.5] * 10, "support_vectors": [0.5] * 25, "vectors_per_class": [2, 2, 1]}
+    attributes = {**whole, "rho": [0.1] * 3, "classlabels_ints": [0, 1, 2], **change}
+    assert reason in invalid("SVMClassifier", X, outputs=["label", "scores"], **attributes)
+
+
+STUMP: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+    "target_treeids": [0, 0],
+    "target_nodeids": [1, 2],
+    "target_ids": [0, 0],
+    "target_weights": [1.0, 2.0],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes_featureids": [0, 0]},
+        {"nodes_values": [0.5]},
+        {"nodes_truenodeids": [1]},
+        {"nodes_falsenodeids": None},
+        {"nodes_missing_value_tracks_true": [1]},
+        {"target_nodeids": [1]},
+        {"target_ids": [0]},
+        {"target_weights": [1.0]},
+        {"nodes_featureids": [-1, 0, 0]},
+    ],
+    ids=str,
+)
+def test_lists_of_nodes_that_are_broken(change: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(found("TreeEnsembleRegressor", X, **STUMP)[0][:, 0], np.where(X[:, 0] <= 0.5, 1, 2))
+    reason = "below 0" if -1 in (next(iter(change.values())) or ()) else "different lengths"
+    assert reason in invalid("TreeEnsembleRegressor", X, **{**STUMP, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"tree_roots": [3]}, "none of the 3 nodes"),
+        ({"tree_roots": [-1]}, "none of the 3 nodes"),
+        ({"tree_roots": None}, "no tree_roots"),
+        ({"nodes_featureids": [0, -1, 2]}, "below 0"),
+        ({"nodes_missing_value_tracks_true": [1]}, "different lengths"),
+        ({"n_targets": 0}, "0 targets"),
+    ],
+    ids=str,
+)
+def test_split_lists_of_nodes_that_are_broken(change: dict[str, Any], reason: str) -> None:
+    assert reason in invalid("TreeEnsemble", X, **{**listed_5(), **change})
+
+
+def test_modes_and_sets_that_are_broken() -> None:
+    assert "0 to 6" in invalid("TreeEnsemble", X, **listed_5(nodes_modes=[0, 7, 0]))
+    assert "without membership_values" in invalid("TreeEnsemble", X, **listed_5(nodes_modes=[0, 6, 0]))
+    one = listed_5(nodes_modes=[0, 6, 6], membership_values=[0.1, 0.2])
+    assert "1 sets of members for 2 tests" in invalid("TreeEnsemble", X, **one)
+    ended = listed_5(nodes_modes=[0, 6, 6], membership_values=[0.1, np.nan])
+    assert "a set without members" in invalid("TreeEnsemble", X, **ended)
+
+
+@pytest.mark.parametrize("threshold", [float("inf"), float("nan"), 0.5, 1e30])
+def test_thresholds_that_no_integer_is(threshold: float) -> None:
+    assert "threshold" in refusal("Binarizer", np.array([1, 2]), threshold=threshold)
+
+
+def test_nan_is_no_category() -> None:
+    (y,) = found("OneHotEncoder", np.array([np.nan, 0.0, 1.0], np.float32), cats_int64s=[0, 1])
+    np.testing.assert_array_equal(y, [[0, 0], [1, 0], [0, 1]])
+    (y,) = found("OneHotEncoder", np.array([np.nan, 0.0], np.float32), cats_int64s=[0], zeros=0)
+    np.testing.assert_array_equal(y, [[np.nan], [1]])

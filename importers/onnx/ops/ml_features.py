@@ -14,6 +14,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.ops import Gather
+from fornaxc.ir.ops.elementwise import integer_range
 from fornaxc.ir.types import DType
 
 
@@ -32,7 +33,10 @@ def binarizer(ctx: NodeContext) -> Value:
     """1 above the threshold, else 0, in the type of the input."""
     b, x = ctx.b, ctx.input(0)
     threshold = ctx.float("threshold", 0.0)
-    ctx.refuse_unless(x.type.dtype.is_float or threshold == int(threshold), "a fraction as threshold of integers")
+    if not x.type.dtype.is_float:
+        low, high = integer_range(x.type.dtype)
+        fits = threshold.is_integer() and low <= threshold <= high
+        ctx.refuse_unless(fits, f"the threshold {threshold} of {x.type.dtype}")
     above = c.compare(b, "gt", x, c.scalar(b, threshold, x.type.dtype))
     return c.cast(b, above, x.type.dtype)
 
@@ -93,12 +97,15 @@ def imputer(ctx: NodeContext) -> Value:
 def one_hot_encoder(ctx: NodeContext) -> Value:
     """A last axis over the categories, 1 (f32) at the element's own.
 
-    Of an unknown category all are 0; NaN where `zeros` is 0, for which the specification has an error of the run time.
+    Of an unknown category, which NaN is too, all are 0; NaN where `zeros` is 0, for which the specification has an error of the run time.
     """
     b, x = ctx.b, ctx.input(0)
     ctx.refuse_unless(not ctx.strings("cats_strings", ()), "categories that are strings")
     categories = ctx.b.literal(np.array(ctx.ints("cats_int64s"), np.int64))
     same = c.compare(b, "eq", c.unsqueeze(b, c.cast(b, x, DType.I64), (x.type.rank,)), categories)
+    if x.type.dtype.is_float:
+        number = c.unary(b, "not", c.unary(b, "is_nan", x))
+        same = c.binary(b, "and", same, c.unsqueeze(b, number, (x.type.rank,)))
     ones = c.cast(b, same, DType.F32)
     if ctx.int("zeros", 1):
         return ones
@@ -132,7 +139,7 @@ def zip_map(ctx: NodeContext) -> Value:
 _KINDS = {"int64s": np.int64, "floats": np.float32}
 
 
-def _entries(ctx: NodeContext, what: str) -> Array | None:
+def _entries(ctx: NodeContext, what: str) -> Array:
     """The keys or the values of a LabelEncoder, where they are numbers."""
     found = [np.array(ctx.attribute(f"{what}_{kind}"), t) for kind, t in _KINDS.items() if ctx.has(f"{what}_{kind}")]
     if ctx.has(f"{what}_tensor"):
@@ -148,7 +155,6 @@ def _label_encoder(defaults: Callable[[NodeContext, np.dtype], float], *, nan: b
         """The value beside the first key that equals the element (NaN equals itself); the default where none does."""
         b, x = ctx.b, ctx.input(0)
         keys, values = _entries(ctx, "keys"), _entries(ctx, "values")
-        assert keys is not None and values is not None
         ctx.require(len(keys) == len(values), f"{len(keys)} keys and {len(values)} values")
         default = defaults(ctx, values.dtype)
         ctx.refuse_unless(nan or not np.isnan(keys).any(), "NaN as a key")  # the tools disagree on version 2
@@ -178,7 +184,11 @@ def _defaults_2(ctx: NodeContext, dtype: np.dtype) -> float:
 
 def _defaults_4(ctx: NodeContext, dtype: np.dtype) -> float:
     older = _defaults_2(ctx, dtype)
-    return ctx.tensor("default_tensor").load().reshape(-1)[0].item() if ctx.has("default_tensor") else older
+    if not ctx.has("default_tensor"):
+        return older
+    given = ctx.tensor("default_tensor").load()
+    ctx.require(given.size == 1, f"a default_tensor of {given.size} elements")
+    return float(given.item()) if dtype.kind == "f" else int(given.item())
 
 
 onnx_op("LabelEncoder", 2, domain=ML)(_label_encoder(_defaults_2, nan=False))

@@ -61,10 +61,9 @@ def linear_classifier(ctx: NodeContext) -> Sequence[Item]:
     classes, names = class_count(ctx, "classlabels_ints"), class_names(ctx, "classlabels_ints")
     transform = ctx.string("post_transform", "NONE")
     ctx.ignore("multi_class")  # says how the weights were found, not what they mean
-    count = len(ctx.ints("classlabels_ints", ())) if names is not None else classes
     offsets = len(ctx.floats("intercepts", ()))
     single = classes == 2 and offsets == 1
-    scores = _linear(ctx, x, 1 if single else count)
+    scores = _linear(ctx, x, 1 if single else classes)
     if not single:
         ctx.refuse_unless(classes > 1, "a single class")
         return [labels(ctx, best(b, scores), names), transformed(b, scores, transform)]

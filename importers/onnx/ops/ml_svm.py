@@ -33,7 +33,9 @@ SMALLEST_CHANCE = 1e-7
 def _kernels(ctx: NodeContext, x: Value, vectors: Array) -> Value:
     """The kernel of each sample with each vector: [samples, vectors]."""
     b, kind = ctx.b, ctx.string("kernel_type", "LINEAR")
-    gamma, offset, degree = ctx.floats("kernel_params", (0.0, 0.0, 0.0))
+    params = ctx.floats("kernel_params", ()) or (0.0, 0.0, 0.0)
+    ctx.require(len(params) == 3, f"{len(params)} kernel_params, not gamma, coef0 and degree")
+    gamma, offset, degree = params
     x = c.rebind(b, x, (x.type.shape[0], vectors.shape[1]))
     dots = b.emit(MatMul(), x, table(b, vectors.T))
     if kind == "LINEAR":
@@ -57,6 +59,16 @@ def _floats(ctx: NodeContext, name: str) -> Array:
     return np.array(ctx.floats(name, ()), np.float32)
 
 
+def _vectors(ctx: NodeContext, x: Value, count: int) -> Array:
+    """The support vectors: [count, features]."""
+    numbers, features = _floats(ctx, "support_vectors"), x.type.shape[1]
+    fits = (
+        count > 0 and len(numbers) % count == 0 and (not isinstance(features, int) or len(numbers) == count * features)
+    )
+    ctx.require(fits, f"{len(numbers)} numbers for {count} support vectors of {features} features")
+    return numbers.reshape(count, -1)
+
+
 @onnx_op("SVMRegressor", 1, domain=ML)
 def svm_regressor(ctx: NodeContext) -> Value:
     """The weighted kernels of the support vectors plus rho: [samples, 1]; its sign for a one-class machine."""
@@ -64,11 +76,17 @@ def svm_regressor(ctx: NodeContext) -> Value:
     count, weights, rho = ctx.int("n_supports", 0), _floats(ctx, "coefficients"), _floats(ctx, "rho")
     transform = ctx.string("post_transform", "NONE")
     ctx.refuse_unless(transform == "NONE", f"the post_transform {transform}")
+    ctx.require(len(rho) == 1, f"{len(rho)} entries of rho")
     if count:
-        kernels = _kernels(ctx, x, _floats(ctx, "support_vectors").reshape(count, -1))
+        ctx.require(len(weights) == count, f"{len(weights)} coefficients for {count} support vectors")
+        kernels = _kernels(ctx, x, _vectors(ctx, x, count))
     else:
         ctx.refuse_unless(ctx.string("kernel_type", "LINEAR") == "LINEAR", "a kernel without support vectors")
         ctx.ignore("support_vectors", "kernel_params")
+        features = x.type.shape[1]
+        ctx.require(
+            not isinstance(features, int) or len(weights) == features, f"{len(weights)} coefficients for {x.type}"
+        )
         kernels = c.rebind(b, x, (x.type.shape[0], len(weights)))
     total = b.emit(MatMul(), kernels, table(b, weights.reshape(-1, 1)))
     total = c.with_scalar(b, "add", total, float(rho[0]))
@@ -88,12 +106,15 @@ def svm_classifier(ctx: NodeContext) -> Sequence[Item]:
     transform = ctx.string("post_transform", "NONE")
     ctx.refuse_unless(len(each) > 0, "a machine without support vectors")
     ctx.require(len(each) == classes and classes > 1, f"vectors_per_class of {len(each)} of {classes} classes")
-    vectors, weights, rho = (_floats(ctx, name) for name in ("support_vectors", "coefficients", "rho"))
+    ctx.require(bool((each >= 0).all()), f"vectors_per_class {each.tolist()}")
+    vectors, weights, rho = _vectors(ctx, x, int(each.sum())), _floats(ctx, "coefficients"), _floats(ctx, "rho")
+    wanted = (classes - 1) * len(vectors)
+    ctx.require(len(weights) == wanted, f"{len(weights)} coefficients, not {wanted}")
     ctx.refuse_unless(bool((weights < 0).any()), "weights that are all positive")
     pairs = list(combinations(range(classes), 2))
     ctx.require(len(rho) == len(pairs), f"{len(rho)} entries of rho for {len(pairs)} pairs of classes")
     machines = _machines(weights.reshape(classes - 1, -1), each, pairs)
-    scores = b.emit(MatMul(), _kernels(ctx, x, vectors.reshape(int(each.sum()), -1)), table(b, machines))
+    scores = b.emit(MatMul(), _kernels(ctx, x, vectors), table(b, machines))
     scores = c.binary(b, "add", scores, table(b, rho))
     label = labels(ctx, best(b, _votes(b, scores, pairs, classes)), names)
     first, second = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")

@@ -42,6 +42,18 @@ def _integers(ctx: NodeContext, name: str) -> Array:
     return np.array(ctx.ints(name, ()), np.int64)
 
 
+def _each(ctx: NodeContext, values: Array, count: int) -> Array:
+    """`values`, of which there must be one for each node."""
+    ctx.require(len(values) == count, "the lists of nodes have different lengths")
+    return values
+
+
+def _tracked(ctx: NodeContext, count: int) -> Array:
+    """Whether NaN takes the true branch of each node."""
+    tracked = _integers(ctx, "nodes_missing_value_tracks_true")
+    return _each(ctx, tracked != 0, count) if len(tracked) else np.zeros(count, np.bool_)
+
+
 def listed(ctx: NodeContext, what: str, targets: int) -> Ensemble:
     """The ensemble of TreeEnsembleClassifier (`what` is "class") or TreeEnsembleRegressor ("target")."""
     ctx.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
@@ -50,7 +62,7 @@ def listed(ctx: NodeContext, what: str, targets: int) -> Ensemble:
     count = len(names)
     ctx.require(count > 0 and len(tree) == len(number) == count, "the lists of nodes have different lengths")
     kinds = {name: i for i, name in enumerate(MODES)} | {"LEAF": -1}
-    for name in set(names):
+    for name in sorted(set(names)):
         ctx.refuse_unless(name in kinds, f"nodes of the mode {name}")
     mode = np.array([kinds[name] for name in names], np.int64)
     place = {key: i for i, key in enumerate(zip(tree.tolist(), number.tolist(), strict=True))}
@@ -63,20 +75,25 @@ def listed(ctx: NodeContext, what: str, targets: int) -> Ensemble:
 
     inner = mode >= 0
     yes, no = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    yes[inner] = found(tree[inner], _integers(ctx, "nodes_truenodeids")[inner], "true branches")
-    no[inner] = found(tree[inner], _integers(ctx, "nodes_falsenodeids")[inner], "false branches")
-    tracked = _integers(ctx, "nodes_missing_value_tracks_true")
-    missing = tracked != 0 if len(tracked) else np.zeros(count, np.bool_)
+    to_yes, to_no = (_each(ctx, _integers(ctx, f"nodes_{side}nodeids"), count) for side in ("true", "false"))
+    yes[inner] = found(tree[inner], to_yes[inner], "true branches")
+    no[inner] = found(tree[inner], to_no[inner], "false branches")
+    missing = _tracked(ctx, count)
     first = np.unique(tree, return_index=True)[1]
     weights, target = _array(ctx, f"{what}_weights"), _integers(ctx, f"{what}_ids")
-    at = found(_integers(ctx, f"{what}_treeids"), _integers(ctx, f"{what}_nodeids"), "weights")
-    ctx.require(len(weights) == len(target) == len(at), "the lists of weights have different lengths")
+    trees, numbers = _integers(ctx, f"{what}_treeids"), _integers(ctx, f"{what}_nodeids")
+    ctx.require(
+        len(weights) == len(target) == len(trees) == len(numbers), "the lists of weights have different lengths"
+    )
+    at = found(trees, numbers, "weights")
+    ctx.require(targets > 0, f"{targets} targets")
     ctx.require(bool(((target >= 0) & (target < targets)).all()), f"weights of a target beyond {targets}")
     leaves = np.full((count, targets), np.nan, weights.dtype)
     for row, column, weight in zip(at.tolist(), target.tolist(), weights, strict=True):
         leaves[row, column] = weight if np.isnan(leaves[row, column]) else leaves[row, column] + weight
     roots = _roots(ctx, tree, yes, no, inner, first)
-    features, splits = _integers(ctx, "nodes_featureids"), _array(ctx, "nodes_values")
+    features = _each(ctx, _integers(ctx, "nodes_featureids"), count)
+    splits = _each(ctx, _array(ctx, "nodes_values"), count)
     return arranged(features, splits, mode, yes, no, missing, roots, leaves)
 
 
@@ -97,6 +114,7 @@ def _base(ctx: NodeContext, b: GraphBuilder, dtype: DType) -> tuple[Value | None
 def _features(ctx: NodeContext, trees: Ensemble, x: Value) -> Value:
     """The samples in the type of the splits; they must have every feature that a tree looks at."""
     width, last = x.type.shape[1], int(trees.feature.max(initial=0))
+    ctx.require(int(trees.feature.min(initial=0)) >= 0, "a tree looks at a feature below 0")
     if isinstance(width, int):
         ctx.require(width > last, f"feature {last} of samples with {width}")
     else:
@@ -139,10 +157,9 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Sequence[Item]:
     if classes == 2 and len(held) == 1:
         (own,) = held
         ctx.refuse_unless(count <= 1, "two base_values beside the scores of one class")
-        ctx.refuse_unless(own == 0 or (own == 1 and count == 0), f"weights of class {own} beside base_values")
-        score = c.slice_axis(b, total, 1, own, 1)
-        score = score if base is None else c.binary(b, "add", score, base)
         ctx.refuse_unless(own == 0, "weights of the second of two classes alone")
+        score = c.slice_axis(b, total, 1, 0, 1)
+        score = score if base is None else c.binary(b, "add", score, base)
         whole = bool((np.nan_to_num(trees.leaves, nan=0.0) >= 0).all())
         place = positive(b, score, 0.5 if whole else 0.0)
         total = two_classes(b, score, transform, probability=whole)
@@ -180,19 +197,23 @@ def _split_lists(ctx: NodeContext, targets: int) -> Ensemble:
     target = _integers(ctx, "leaf_targetids")
     count, ends = len(mode), len(weights)
     ctx.require(len(feature) == len(split) == count and len(target) == ends, "lists of different lengths")
-    tracked = _integers(ctx, "nodes_missing_value_tracks_true")
-    missing = tracked != 0 if len(tracked) else np.zeros(count, np.bool_)
+    known = bool(((mode >= 0) & (mode <= len(MODES))).all())
+    ctx.require(known, f"a node of a mode that is not 0 to {len(MODES)}")
+    missing = _tracked(ctx, count)
     branches = []
     for side in ("true", "false"):
         to, leaf = _integers(ctx, f"nodes_{side}nodeids"), _integers(ctx, f"nodes_{side}leafs") != 0
         ctx.require(len(to) == len(leaf) == count, "lists of different lengths")
         ctx.require(bool(((to >= 0) & (to < np.where(leaf, ends, count))).all()), f"a {side} branch to no node")
         branches.append(np.where(leaf, to + count, to))
+    ctx.require(targets > 0, f"{targets} targets")
     leaves = np.full((count + ends, targets), np.nan, weights.dtype)
     ctx.require(bool(((target >= 0) & (target < targets)).all()), f"weights of a target beyond {targets}")
     leaves[count + np.arange(ends), target] = weights
     extra = ends  # leaves take part as nodes without a condition
     roots = _integers(ctx, "tree_roots")
+    ctx.require(len(roots) > 0, "no tree_roots")
+    ctx.require(bool(((roots >= 0) & (roots < count)).all()), f"a root that is none of the {count} nodes")
     nodes = [
         np.concatenate([a, np.full(extra, fill, a.dtype)])
         for a, fill in ((feature, 0), (split, 0), (mode, -1), (branches[0], 0), (branches[1], 0), (missing, False))
@@ -204,13 +225,16 @@ def _split_lists(ctx: NodeContext, targets: int) -> Ensemble:
 
 def _without_members(ctx: NodeContext, nodes: list[Array], leaves: Array, count: int) -> tuple[list[Array], Array]:
     """Each test for a set as a chain of tests for its members, the first in place of the node. NaN ends a set in the list of members."""
+    ctx.require(ctx.has("membership_values"), "a test for a set without membership_values")
     members = ctx.tensor("membership_values").load().reshape(-1)
     sets = np.split(members, np.flatnonzero(np.isnan(members)) + 1)
     sets = [s[~np.isnan(s)] for s in sets]
+    tests = np.flatnonzero(nodes[2][:count] == len(MODES)).tolist()
+    ctx.require(len(sets) >= len(tests), f"{len(sets)} sets of members for {len(tests)} tests")
     added: list[list[float]] = [[] for _ in nodes]
     feature, split, mode, yes, no, missing = (a.copy() for a in nodes)
     total = len(mode)
-    for at, values in zip(np.flatnonzero(mode[:count] == len(MODES)).tolist(), sets, strict=False):
+    for at, values in zip(tests, sets, strict=False):
         ctx.require(len(values) > 0, "a set without members")
         mode[at], split[at] = MODES.index("BRANCH_EQ"), values[0]
         last = no[at]
