@@ -128,13 +128,10 @@ def _slice(c: LoweringContext, op: Slice, x: T) -> T:
             stop = size
         else:
             stop = start + size * step
-        if step < 0 and size != 0:
-            if not isinstance(stop, int):
-                x = _pick(c, x, axis, start, size, step)
-                starts[axis], stop = 0, size
-                op = Slice(tuple(starts), op.sizes, tuple(1 if i == axis else s for i, s in enumerate(op.steps)))
-            elif stop < 0:
-                stop = FAR
+        if step < 0 and size != 0:  # MAX drops the reversal of some results
+            x = _pick(c, x, axis, start, size, step)
+            starts[axis], stop = 0, size
+            op = Slice(tuple(starts), op.sizes, tuple(1 if i == axis else s for i, s in enumerate(op.steps)))
         stops.append(stop)
     wanted = TensorType(x.dtype, c.shape(op.sizes), c.device)
     return raw.slice_to(x, c.dims_tensor(starts), c.dims_tensor(stops), vector(c, op.steps), wanted)
@@ -152,7 +149,10 @@ def iota(c: LoweringContext, size: Dim) -> T:
 
 def _pick(c: LoweringContext, x: T, axis: int, start: Dim, size: Dim, step: int) -> T:
     """A strided slice as a gather."""
-    index = c.dim_scalar(start, DType.int64) + iota(c, size) * c.scalar(step, DType.int64)
+    if isinstance(start, int) and isinstance(size, int) and size <= 1024:
+        index = c.literal(start + step * np.arange(size, dtype=np.int64))
+    else:
+        index = c.dim_scalar(start, DType.int64) + iota(c, size) * c.scalar(step, DType.int64)
     return ops.gather(x, index, axis)
 
 
