@@ -72,10 +72,8 @@ class Listed:
 class Usage:
     """What the cache holds; sizes in bytes. `beside` is what lies beside the artifacts, such as MAX's own caches."""
 
-    artifacts: int
     blobs: int
     size: int
-    temporary: int
     beside: int
 
 
@@ -124,10 +122,8 @@ def ls(cache: Cache) -> list[Listed]:
 
 def usage(cache: Cache) -> Usage:
     """How much is in the cache now."""
-    artifacts = sum(entry.namespace == "request" for entry in cache.actions.entries())
     sizes = [status.st_size for _, status in _files(cache.store.blobs())]
-    temporary = sum(status.st_size for _, status in _files(_temporaries(cache)))
-    return Usage(artifacts, len(sizes), sum(sizes), temporary, sum(unit.size for unit in units(cache.root)))
+    return Usage(len(sizes), sum(sizes), sum(unit.size for unit in units(cache.root)))
 
 
 def check(cache: Cache, *, repair: bool = False, now: float | None = None) -> CheckReport:
