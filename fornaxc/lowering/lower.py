@@ -17,7 +17,6 @@ from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
 from fornaxc.lowering import control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape
 from fornaxc.lowering.barriers import operands_to_write
-from fornaxc.lowering.binders import after, unread_binders
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.kernel_package import KERNELS, kernel_library
@@ -124,11 +123,7 @@ def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
     for node in graph.nodes:
         _lower_node(c, node)
     c.body = outer
-    results = [c.read(v, c.compute) for v in graph.outputs]
-    binders = unread_binders(graph)
-    if binders and results:
-        results[0] = after(c, results[0], binders)
-    return results
+    return [c.read(v, c.compute) for v in graph.outputs]
 
 
 def _lower_node(c: LoweringContext, node: ir.Node) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import Cumulative, If, PackedRecurrence, TopK
+from fornaxc.ir.ops import Cumulative, DynamicBroadcast, DynamicRange, DynamicReshape, If, PackedRecurrence, TopK
 from fornaxc.ir.small import is_direct
 
 
@@ -30,10 +30,13 @@ def _inputs(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str, Any]]) -> None:
+    read = _read(graph)
     for node in graph.nodes:
         for region in node.regions:
             _body(region, device_kind, known, found)
         reason = _reason(node, device_kind, known)
+        if reason is None and isinstance(node.op, _NAMES_SIZES) and read.isdisjoint(node.outputs):
+            reason = "MAX crashes where a size is an entry of a tensor and nothing else reads what gives it its name"
         if reason is not None:
             found.append(
                 {
@@ -44,6 +47,19 @@ def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str,
                 }
             )
         known |= {n for v in node.outputs for d in v.type.shape for n in symbols(d)}
+
+
+_NAMES_SIZES = (DynamicBroadcast, DynamicRange, DynamicReshape)
+
+
+def _read(graph: Graph) -> set[Value]:
+    """The values that a node of this graph or region, its regions or its outputs read."""
+    read: set[Value] = set(graph.outputs)
+    for node in graph.nodes:
+        read.update(node.inputs)
+        for region in node.regions:
+            read.update(region.captures())
+    return read
 
 
 def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:

@@ -18,7 +18,6 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import (
     Binary,
     Cumulative,
-    DynamicRange,
     DynamicReshape,
     Gather,
     Iota,
@@ -52,17 +51,18 @@ def entry(b: GraphBuilder, values: Value, index: int) -> Value:
 
 
 def bind_sizes(b: GraphBuilder, sizes: Value) -> tuple[Dim, ...]:
-    """New dims that equal the entries of i64[k]; 0 for a negative one.
+    """New dims that equal the entries of i64[k]. A negative entry stops the run.
 
-    Ranges give them their names: MAX crashes where it can fold what does, as a broadcast of a constant.
+    Tensors without elements give them their names.
     """
     (length,) = sizes.type.shape
     assert isinstance(length, int)
-    start, step = c.scalar(b, 0, DType.I64), c.scalar(b, 1, DType.I64)
     dims: list[Dim] = []
+    nothing = c.slice_axis(b, sizes, 0, 0, 0)
     for index in range(length):
         dims.append(b.fresh_dim())
-        b.emit(DynamicRange(dims[-1]), start, c.reshape(b, entry(b, sizes, index), ()), step)
+        shape = c.concat(b, [b.dims((0,)), entry(b, sizes, index)], 0)
+        b.emit(DynamicReshape((0, dims[-1])), nothing, shape)
     return tuple(dims)
 
 

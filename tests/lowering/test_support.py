@@ -16,7 +16,7 @@ from fornaxc.errors import UnsupportedError
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Origin
-from fornaxc.ir.ops import Binary, Cast, Cumulative, If, TopK, Unary
+from fornaxc.ir.ops import Binary, Cast, Cumulative, DynamicRange, If, TopK, Unary
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering.support import unsupported
 
@@ -108,3 +108,16 @@ def test_weights_are_numbered_in_program_order() -> None:
     lowered = lower_graph(b.finish([value], ["y"]), device_kind="cpu", name="g", weight_prefix="p")
     assert lowered.weight_names == ["p0", "p1", "p2"]
     assert lowered.custom_extensions == []
+
+
+def test_a_size_whose_name_nothing_else_reads_is_refused() -> None:
+    """MAX 26.7 crashes on it when it compiles."""
+    b = GraphBuilder()
+    limit = b.input(TensorType(DType.I64, ()), "limit")
+    b.origin = Origin("count", "Range")
+    bounds = (b.literal(np.array(0)), limit, b.literal(np.array(1)))
+    line = b.emit(DynamicRange(b.fresh_dim()), *bounds)
+    size = b.dims(line.type.shape)
+    found = unsupported(b.finish([size], ["y"]), "cpu")
+    assert [r["node"] for r in found] == ["count"] and "MAX crashes" in found[0]["reason"]
+    assert unsupported(b.finish([size, line], ["y", "z"]), "cpu") == []
