@@ -269,3 +269,37 @@ def test_a_transform_along_an_axis_that_is_a_symbolic_size() -> None:
         y = result_of(text, x, np.zeros(k, np.float32), opset=20, none=i64())
         wanted = np.fft.fft(x[..., 0], axis=k)
         np.testing.assert_allclose(y[..., 0] + 1j * y[..., 1], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_no_more_elements_than_there_are(axis: int) -> None:
+    n = X.shape[axis]
+    for symbolic in ([], [(0, axis % 3)]):
+        values, _ = run_node("TopK", [X, i64(n)], opset=11, outputs=2, symbolic=symbolic, axis=axis)
+        np.testing.assert_array_equal(values, np.flip(np.sort(X, axis), axis))
+        for k in (n + 1, -1):
+            with pytest.raises((IrError, ValueError)):
+                run_node("TopK", [X, i64(k)], opset=11, outputs=2, symbolic=symbolic, axis=axis)
+
+
+@pytest.mark.parametrize("symbolic", [[], [(0, 0), (0, 2)]])
+def test_a_shape_of_one_entry_is_checked(symbolic: list[tuple[int, int]]) -> None:
+    for size in (30, -1):
+        (y,) = run_node("Reshape", [X, i64(size)], opset=14, symbolic=symbolic)
+        np.testing.assert_array_equal(y, X.reshape(-1))
+    (y,) = run_node("Reshape", [X[:, :1, :1], i64(0)], opset=14)
+    np.testing.assert_array_equal(y, X[:, 0, 0])
+    for size in (29, 0, -2):
+        with pytest.raises((IrError, ValueError)):
+            run_node("Reshape", [X, i64(size)], opset=14, symbolic=symbolic)
+
+
+def test_an_unknown_size_that_nothing_tells() -> None:
+    nothing = np.zeros((0, 3), np.float32)
+    (y,) = run_node("Reshape", [nothing, i64(0, 7)], opset=14)
+    assert y.shape == (0, 7)
+    (y,) = run_node("Reshape", [nothing, i64(-1, 3)], opset=14)
+    assert y.shape == (0, 3)
+    for x, sizes in ((nothing, (0, -1)), (X[:1, :1, :1], (-1, -1)), (nothing, (-1, -1))):
+        with pytest.raises((IrError, ValueError)):
+            run_node("Reshape", [x, i64(*sizes)], opset=14)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.steering import around_axis, vector
+from fornaxc.importers.onnx.steering import around_axis, require_at_run_time, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, is_nonnegative, product
@@ -79,7 +79,7 @@ def top_k_input(ctx: NodeContext) -> tuple[Value, ...]:
 
 
 def _top_k_input(ctx: NodeContext, largest: bool) -> tuple[Value, ...]:
-    """Where only the run time knows k, all elements are sorted and the first k taken."""
+    """Where only the run time knows k, all elements are sorted and the first k taken; the run stops where there are fewer."""
     known = ctx.dims_or_none(1)
     if known is not None:
         ctx.require(len(known) == 1, f"{len(known)} numbers for k")
@@ -89,6 +89,13 @@ def _top_k_input(ctx: NodeContext, largest: bool) -> tuple[Value, ...]:
     whole = _top_k(ctx, ctx.input(0).type.shape[axis], largest)
     far = np.full(1, np.iinfo(np.int64).max)
     k = c.cast(b, c.reshape(b, ctx.input(1), (1,)), DType.I64)
+    fits = c.binary(
+        b,
+        "and",
+        c.compare(b, "ge", k, c.scalar(b, 0, DType.I64)),
+        c.compare(b, "le", k, b.dims((ctx.input(0).type.shape[axis],))),
+    )
+    k = require_at_run_time(b, k, fits)
     ends = c.concat(b, [k if i == axis else b.literal(far) for i in range(rank)], 0)
     zeros, ones = b.dims((0,) * rank), b.dims((1,) * rank)
     count = b.fresh_dim()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.importers.onnx.context import Invalid, NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.steering import axis_mask, entries, vector, with_axes, without_axes
+from fornaxc.importers.onnx.steering import axis_mask, entries, require_at_run_time, vector, with_axes, without_axes
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, is_nonnegative, product, symbols
@@ -74,19 +74,25 @@ def _reshape(ctx: NodeContext, allow_zero: bool) -> Value:
 
 
 def _reshape_at_run_time(ctx: NodeContext, allow_zero: bool) -> Value:
+    """The run stops where the sizes do not fit the element count, one is below -1, two are unknown, or others of 0 hide the unknown one."""
     b, x = ctx.b, ctx.input(0)
     sizes = c.cast(b, ctx.input(1), DType.I64)
     rank = static_rank(ctx, sizes)
-    if rank == 1:
-        return to_shape(b, x, (x.type.elements,))
+    if rank == 0:
+        return to_shape(b, x, ())
     if not allow_zero:
         kept = b.dims((*x.type.shape[:rank], *(0,) * (rank - x.type.rank)))
         sizes = c.select(b, c.compare(b, "eq", sizes, c.scalar(b, 0, DType.I64)), kept, sizes)
     unknown = c.compare(b, "eq", sizes, c.scalar(b, -1, DType.I64))
     known = c.reduce(b, "prod", c.select(b, unknown, c.scalar(b, 1, DType.I64), sizes), (0,))
     rest = c.binary(b, "div", b.dims((x.type.elements,)), c.with_scalar(b, "max", known, 1))
+    count = c.reduce(b, "sum", c.cast(b, unknown, DType.I64), (0,))
+    telling = c.cast(b, c.compare(b, "ne", known, c.scalar(b, 0, DType.I64)), DType.I64)
     sizes = c.select(b, unknown, rest, sizes)
-    return b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in range(rank))), x, sizes)
+    positive = c.compare(b, "ge", c.reduce(b, "min", sizes, (0,)), c.scalar(b, 0, DType.I64))
+    sizes = require_at_run_time(b, sizes, c.binary(b, "and", positive, c.compare(b, "le", count, telling)))
+    reshaped = b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in range(rank))), x, sizes)
+    return c.rebind(b, reshaped, (x.type.elements,)) if rank == 1 else reshaped
 
 
 @onnx_op("Flatten", 1, 9, 11, 13, 21, 23, 24, 25)
