@@ -118,6 +118,7 @@ def add_slices() -> None:
         ]
     ):
         SUITE.add(f"slice_{index}", lambda b, v, a=starts, s=sizes, k=steps: b.emit(Slice(a, s, k), v), x)
+    SUITE.add("slice_reversed_rows", lambda b, v: b.emit(Slice((0, 32), (4, 33), (1, -1)), v), numbers(4, 33))
     SUITE.add("slice_scalar", lambda b, v: b.emit(Slice((), (), ()), v), np.float32(3).reshape(()))
     for n in (7, 4):
         y = numbers(n, 6)
