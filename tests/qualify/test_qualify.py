@@ -43,7 +43,7 @@ def test_every_case_gets_its_verdict(suite: Path, tmp_path: Path) -> None:
     assert document["totals"] == found.totals
     cases = {c["id"]: c for c in document["cases"]}
     assert cases["wrong"]["max_abs"] == 0.5
-    assert "1 of 6 elements differ; at [1, 2]" in cases["wrong"]["reason"]
+    assert "1 of 6 elements differ by more than the tolerance; at [1, 2]" in cases["wrong"]["reason"]
     assert cases["refused"]["reason"] == "RandomUniformLike: its result is random"
     assert cases["refused"]["tolerance"] is None
     assert cases["right"]["tolerance"] == {"rtol": 1e-3, "atol": 1e-5}
