@@ -12,12 +12,12 @@ from fornaxc.passes.rewrite import rewrite
 
 def share_common(graph: Graph) -> Graph:
     """`graph` with nodes of equal operation and equal operands merged; bodies of control flow stay apart."""
-    seen: dict[tuple[int, Op, tuple[Value, ...]], Sequence[Value]] = {}
+    seen: dict[tuple[GraphBuilder, Op, tuple[Value, ...]], Sequence[Value]] = {}
 
     def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
         if node.regions:
             return None
-        key = (id(b), node.op, node.inputs)
+        key = (b, node.op, node.inputs)  # the builder itself: an id is given again to the next body's
         if key in seen:
             return seen[key]
         seen[key] = node.outputs
