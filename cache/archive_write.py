@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
-from fornaxc.cache.files import CHUNK, cache_error, replacing, write_all
+from fornaxc.cache.files import CHUNK, cache_error, place_for_a_file, replacing, write_all
 from fornaxc.cache.media import MANIFEST, OCI_LAYOUT, VERIFIED
 from fornaxc.cache.store import index_document
 from fornaxc.cache.zipfmt import Member, directory, local_header
-from fornaxc.errors import ArtifactError, UsageError
+from fornaxc.errors import ArtifactError
 
 ALIGNMENT: Final = 64
 WEIGHTS_ALIGNMENT: Final = 4096
@@ -48,7 +48,7 @@ def write_archive(
         if blob.digest not in given:
             raise ArtifactError(f"the blob {blob.digest} ({blob.media_type}) of the artifact is missing", code="FX452")
         contents[member_name(blob.digest)] = (blob, given[blob.digest])
-    final = _place_for_a_file(path)
+    final = place_for_a_file(path)
     try:
         with replacing(final, final.parent, prefix=f".{final.name[:100]}-") as fd:
             members = [_write_member(fd, name, *contents[name]) for name in sorted(contents)]
@@ -98,15 +98,3 @@ def _pieces(source: Path | bytes) -> Iterator[bytes]:
     with file:
         while piece := file.read(CHUNK):
             yield piece
-
-
-def _place_for_a_file(path: Path) -> Path:
-    """The file that writing to `path` replaces, links followed."""
-    final = Path(os.path.realpath(path))
-    if final.is_dir():
-        raise UsageError(f"{path} is a folder: give the name of a file in it")
-    if final.exists() and not final.is_file():
-        raise UsageError(f"{path} is not an ordinary file: an artifact cannot be written to it")
-    if not final.parent.is_dir():
-        raise UsageError(f"the folder of {path} does not exist: {final.parent}")
-    return final

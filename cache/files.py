@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from fornaxc.errors import CacheError
+from fornaxc.errors import CacheError, UsageError
 
 CHUNK: Final = 1 << 20
 
@@ -17,6 +17,28 @@ _ELSEWHERE: Final = "choose another cache folder with --cache-dir or FORNAXC_CAC
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
+
+
+def place_for_a_file(path: Path) -> Path:
+    """The file that writing to `path` makes or replaces, links followed. Raises UsageError where that can be none.
+
+    A device or a pipe is refused: a file that is renamed over it would destroy it.
+    """
+    try:
+        final = Path(os.path.realpath(path))
+        if final.is_dir():
+            problem = "is a folder"
+        elif final.exists() and not final.is_file():
+            problem = "is not an ordinary file"
+        elif not final.parent.is_dir():
+            problem = f"is in a folder that does not exist: {final.parent}"
+        else:
+            with suppress(FileNotFoundError):
+                os.lstat(final)  # raises where no file can have this name
+            return final
+    except (OSError, ValueError) as error:
+        problem = f"cannot be written: {getattr(error, 'strerror', None) or error}"
+    raise UsageError(f"{path} {problem}", code="FX228", hint="give the name of a file in an existing folder")
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:

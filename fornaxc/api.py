@@ -116,6 +116,10 @@ def compile(
     from fornaxc.compiler import compile_model, model_path
 
     path = model_path(model)
+    if output is not None:
+        from fornaxc.cache.files import place_for_a_file
+
+        place_for_a_file(Path(output))
     request = _request(
         target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization, _choice(entry, freeze)
     )
@@ -461,10 +465,12 @@ def export(
     Raises UsageError, UnsupportedError, ModelError or ArtifactError.
     """
     from fornaxc.artifact import is_artifact, open_artifact
+    from fornaxc.cache.files import place_for_a_file
     from fornaxc.compiler import model_path
     from fornaxc.sources import import_source
 
     path = model_path(model_or_artifact)
+    place_for_a_file(Path(output))
     if is_artifact(path):
         from fornaxc.verification.session import embedded_graph
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.cache.files import cache_error, replacing
+from fornaxc.cache.files import cache_error, place_for_a_file, replacing
 from fornaxc.errors import UsageError
 from fornaxc.ir.graph import Array
 
@@ -34,7 +34,7 @@ def load_npz(path: Path, what: str) -> dict[str, Array]:
                 raise UsageError(
                     f"the {what} file {path} is not an .npz file: it holds {name!r}, which is no array", code="FX224"
                 )
-        return arrays
+        return {name: _native(array) for name, array in arrays.items()}
     except FileNotFoundError:
         raise UsageError(f"the {what} file {path} does not exist", code="FX223") from None
     except UsageError:
@@ -45,6 +45,11 @@ def load_npz(path: Path, what: str) -> dict[str, Array]:
             code="FX224",
             hint="write it with numpy.savez(path, NAME=array, ...)",
         ) from None
+
+
+def _native(array: Array) -> Array:
+    """The same values in the byte order of this machine."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def with_dtypes(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, Array]:
@@ -59,10 +64,7 @@ def with_dtypes(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype[Any]]
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays to `path` in one step. Raises UsageError if it is no place for a file, CacheError if writing fails."""
-    final = Path(os.path.realpath(path))
-    if final.is_dir() or not final.parent.is_dir():
-        problem = "is a folder" if final.is_dir() else f"is in a folder that does not exist: {final.parent}"
-        raise UsageError(f"{path} {problem}", code="FX228", hint="give the name of a file in an existing folder")
+    final = place_for_a_file(path)
     try:
         with (
             replacing(final, final.parent, prefix=f".{final.name[:100]}-") as fd,

@@ -64,26 +64,29 @@ def _results(folder: Path, count: int, done: subprocess.CompletedProcess[bytes])
     return [load_tensors(folder / f"out{index}") for index in range(count)]
 
 
+_FOREIGN = {d.numpy.name: d.numpy for d in DType if d.numpy.isbuiltin != 1}
+"""The element types that .npy files do not keep: they are written as bits."""
+
+
 def save_tensors(folder: Path, tensors: Mapping[str, Array]) -> None:
     """Write named arrays of any element type to a folder of their own."""
     folder.mkdir()
     index = []
     for number, (name, given) in enumerate(tensors.items()):
         array = np.asarray(given)
-        bits = array if array.dtype.isbuiltin == 1 else np.ascontiguousarray(array).view(_bits(array.dtype))
+        foreign = array.dtype.name if array.dtype in _FOREIGN.values() else ""
+        bits = np.ascontiguousarray(array).view(_bits(array.dtype)).reshape(array.shape) if foreign else array
         np.save(folder / f"{number}.npy", bits, allow_pickle=False)
-        index.append([name, array.dtype.name])
+        index.append([name, foreign])
     (folder / "index.json").write_text(json.dumps(index))
 
 
 def load_tensors(folder: Path) -> dict[str, Array]:
     """The inverse of `save_tensors`."""
-    names = {d.numpy.name: d.numpy for d in DType}
     tensors = {}
-    for number, (name, dtype) in enumerate(json.loads((folder / "index.json").read_text())):
+    for number, (name, foreign) in enumerate(json.loads((folder / "index.json").read_text())):
         array = np.load(folder / f"{number}.npy", allow_pickle=False)
-        wanted = names.get(dtype, array.dtype)
-        tensors[name] = array if array.dtype == wanted else array.view(wanted)
+        tensors[name] = array.view(_FOREIGN[foreign]) if foreign else array
     return tensors
 
 

@@ -31,7 +31,7 @@ def check_inputs(
             raise UsageError(
                 f"input {name!r} must hold {wanted}, not {array.dtype}",
                 code="FX221",
-                hint=f"convert it with .astype({wanted.name!r})",
+                hint=f"convert it with .astype({wanted.name!r})" if array.dtype.kind in "biufcV" else "give numbers",
             )
     try:
         sizes = bind_dims(list(signature), list(signature.values()), [a.shape for a in arrays.values()])

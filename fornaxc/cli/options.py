@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
 """A path that the API judges, so that a missing model is exit status 4 and not a usage error."""
+
+
+class Finite(click.FloatRange):
+    """A number within bounds, neither infinite nor NaN, which pass any comparison with a bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -75,7 +86,7 @@ cache_dir = click.option(
 )
 timeout = click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     metavar="SECONDS",
     help="Give up when MAX takes longer than this.",
 )

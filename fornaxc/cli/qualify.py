@@ -43,11 +43,11 @@ _SHOWN = 40
     metavar="N",
     help="Cases that are compiled together.",
 )
-@click.option("--rtol", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Relative tolerance.")
-@click.option("--atol", type=click.FloatRange(min=0), default=1e-5, show_default=True, help="Absolute tolerance.")
+@click.option("--rtol", type=options.Finite(min=0), default=1e-3, show_default=True, help="Relative tolerance.")
+@click.option("--atol", type=options.Finite(min=0), default=1e-5, show_default=True, help="Absolute tolerance.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Finite(min=0, min_open=True),
     default=1800,
     show_default=True,
     metavar="SECONDS",

@@ -26,8 +26,8 @@ from fornaxc.cli.text import facts
 @options.dims
 @options.choice
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
+@click.option("--rtol", type=options.Finite(min=0), help="Relative tolerance, in place of the dtype's.")
+@click.option("--atol", type=options.Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
 @options.cache_dir
 @options.optimization(1)
 @options.timeout

@@ -27,8 +27,8 @@ from fornaxc.cli.text import facts, shape, table
 @options.dims
 @options.choice
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, in place of the dtype's.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, in place of the dtype's.")
+@click.option("--rtol", type=options.Finite(min=0), help="Relative tolerance, in place of the dtype's.")
+@click.option("--atol", type=options.Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
 @options.cache_dir
 @options.optimization(None)
 @options.host_fallback
@@ -58,6 +58,10 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
     from fornaxc import api
 
     bisect = bisect or growth is not None
+    if growth is not None:
+        from fornaxc.cache.files import place_for_a_file
+
+        place_for_a_file(growth)  # before minutes of work, not after them
     if bisect:
         check_bisectable(model_or_artifact, choices["expected"])
     with progress(session) as show:

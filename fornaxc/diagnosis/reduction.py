@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fornaxc.cache import Cache
+from fornaxc.cache.files import place_for_a_file
 from fornaxc.compiler import Request
 from fornaxc.diagnosis.checks import Check, command_check, compile_check, verify_check
 from fornaxc.diagnosis.edits import Case
@@ -71,12 +72,7 @@ def reduce_model(
 
     `check` is `verify`, `compile` or a command. UsageError where the model does not fail it, or the files cannot be written.
     """
-    if not output.parent.is_dir():
-        raise UsageError(
-            f"the folder {output.parent} does not exist",
-            code="FX228",
-            hint="give the name of a file in an existing folder",
-        )
+    place_for_a_file(output)
     if output.resolve() == path.resolve():
         raise UsageError(f"{output} is the model itself", code="FX252", hint="give another name with -o")
     target = request.target

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from fornaxc.cache import Cache
+from fornaxc.cache.files import place_for_a_file
 from fornaxc.cache.location import cache_dir
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.manifest import toolchain_versions
@@ -97,8 +98,8 @@ def _check_outputs(wanted: Wanted) -> None:
     if wanted.support is not None and (wanted.filters or wanted.limit is not None):
         raise UsageError("support data is made of whole suites", code="FX245", hint="leave out --filter and --limit")
     for path in (wanted.json, wanted.html, wanted.update_gaps):
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            raise UsageError(f"{path} is a folder, or in no folder", code="FX228")
+        if path is not None:
+            place_for_a_file(path)
 
 
 def _write(wanted: Wanted, found: Qualification) -> None:
