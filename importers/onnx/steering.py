@@ -21,7 +21,6 @@ from fornaxc.ir.ops import (
     DynamicReshape,
     Gather,
     Iota,
-    Rebind,
     Select,
     StridedSlice,
     TopK,
@@ -164,7 +163,8 @@ def around_axis(b: GraphBuilder, x: Value, axis: Value, last: int = 0) -> Value:
 
 
 def require_at_run_time(b: GraphBuilder, x: Value, condition: Value) -> Value:
-    """The integers `x`, once a condition (bool[1]) holds; the run stops where it does not."""
-    (flag,) = bind_sizes(b, c.cast(b, condition, DType.I64))
-    zeros = b.emit(Rebind((1,)), c.full(b, 0, x.type.with_shape((flag,))))
-    return c.binary(b, "add", x, zeros)
+    """`x`, of rank 1 and more, once a condition (bool[1]) holds; the run stops where it does not: in a reshape to more elements."""
+    sizes = b.dims(x.type.shape)
+    given = c.select(b, condition, sizes, c.with_scalar(b, "add", sizes, 1))
+    reshaped = b.emit(DynamicReshape(tuple(b.fresh_dim() for _ in x.type.shape)), x, given)
+    return c.rebind(b, reshaped, x.type.shape)
