@@ -303,3 +303,15 @@ def test_an_unknown_size_that_nothing_tells() -> None:
     for x, sizes in ((nothing, (0, -1)), (X[:1, :1, :1], (-1, -1)), (nothing, (-1, -1))):
         with pytest.raises((IrError, ValueError)):
             run_node("Reshape", [x, i64(*sizes)], opset=14)
+
+
+def test_unique_of_nan() -> None:
+    x = f32([2, np.nan, 1, np.nan, 2])
+    values, first, inverse, counts = run_node("Unique", [x], opset=11, outputs=4)
+    np.testing.assert_array_equal(values, f32([1, 2, np.nan, np.nan]))
+    np.testing.assert_array_equal(values[inverse], x)
+    assert (first.tolist(), counts.tolist()) == ([2, 0, 1, 3], [1, 2, 1, 1])
+    (values, *_) = run_node("Unique", [f32([[1, 2], [1, 2]])], opset=11, outputs=4, axis=0)
+    np.testing.assert_array_equal(values, f32([[1, 2]]))
+    with pytest.raises((IrError, ValueError)):
+        run_node("Unique", [f32([[1, np.nan], [1, np.nan]])], opset=11, outputs=4, axis=0)

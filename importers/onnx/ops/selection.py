@@ -165,13 +165,16 @@ MOST_COMPARISONS = 1 << 24  # elements of the table in which all slices are comp
 
 
 def _unique_slices(ctx: NodeContext, axis: int, in_order: bool) -> tuple[Value, Value, Value, Value]:
-    """The distinct slices along an axis, in lexicographic order: each is compared with each."""
+    """The distinct slices along an axis, in lexicographic order: each is compared with each. NaN, which has no order, stops the run."""
     b, x = ctx.b, ctx.input(0)
     n = x.type.shape[axis]
     width = product([d for i, d in enumerate(x.type.shape) if i != axis])
     if not isinstance(n, int) or not isinstance(width, int) or not 0 < n * n * width <= MOST_COMPARISONS:
         raise Refused(f"Unique along axis {axis} of {x.type}")
     lines = c.reshape(b, c.move_axis(b, x, axis, 0), (n, width))
+    if x.type.dtype.is_float:
+        whole = c.reduce(b, "max", c.unary(b, "is_nan", lines), (0, 1))
+        lines = require_at_run_time(b, lines, c.unary(b, "not", c.reshape(b, whole, (1,))))
     left, right = (c.expand(b, c.unsqueeze(b, lines, (place,)), (n, n, width)) for place in (1, 0))
     differs = c.cast(b, b.emit(Compare("ne"), left, right), DType.I64)
     where = b.emit(ArgReduce("max", 2), differs)
