@@ -17,11 +17,12 @@ from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
 from fornaxc.lowering import control, elementwise, gpu, indexing, linear, nn, packed, reduction, shape
 from fornaxc.lowering.barriers import operands_to_write
+from fornaxc.lowering.binders import joined
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.kernel_package import KERNELS, kernel_library
 from fornaxc.lowering.registry import rule_for
-from fornaxc.lowering.support import unsupported
+from fornaxc.lowering.support import unread_sizes, unsupported
 from fornaxc.lowering.tracing import traced
 
 # importing them registers the rules
@@ -123,7 +124,11 @@ def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
     for node in graph.nodes:
         _lower_node(c, node)
     c.body = outer
-    return [c.read(v, c.compute) for v in graph.outputs]
+    results = [c.read(v, c.compute) for v in graph.outputs]
+    for value in unread_sizes(graph):
+        if value.type.shape[0] == 0 and results:
+            results[0] = joined(c, results[0], value)
+    return results
 
 
 def _lower_node(c: LoweringContext, node: ir.Node) -> None:

@@ -30,12 +30,12 @@ def _inputs(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str, Any]]) -> None:
-    read = _read(graph)
+    unread = [v for v in unread_sizes(graph) if v.type.shape[0] != 0]  # those without elements are kept alive
     for node in graph.nodes:
         for region in node.regions:
             _body(region, device_kind, known, found)
         reason = _reason(node, device_kind, known)
-        if reason is None and isinstance(node.op, _NAMES_SIZES) and read.isdisjoint(node.outputs):
+        if reason is None and unread and node.outputs[0] in unread:
             reason = "MAX crashes where a size is an entry of a tensor and nothing else reads what gives it its name"
         if reason is not None:
             found.append(
@@ -52,14 +52,15 @@ def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str,
 _NAMES_SIZES = (DynamicBroadcast, DynamicRange, DynamicReshape)
 
 
-def _read(graph: Graph) -> set[Value]:
-    """The values that a node of this graph or region, its regions or its outputs read."""
+def unread_sizes(graph: Graph) -> list[Value]:
+    """Results that nothing in the graph or region reads, and that are there because they give a size its name."""
     read: set[Value] = set(graph.outputs)
     for node in graph.nodes:
         read.update(node.inputs)
         for region in node.regions:
             read.update(region.captures())
-    return read
+    found = [node.outputs[0] for node in graph.nodes if isinstance(node.op, _NAMES_SIZES)]
+    return [v for v in found if v not in read and v.type.rank > 0]
 
 
 def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
