@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from fornaxc.cache.actions import Actions
 from fornaxc.cache.descriptor import Descriptor, blobs_of, parse_manifest
 from fornaxc.cache.digests import DigestMemory
+from fornaxc.cache.files import cache_error
 from fornaxc.cache.location import cache_dir
 from fornaxc.cache.lock import holding
 from fornaxc.cache.media import MANIFEST
@@ -51,8 +53,12 @@ class Cache:
 
     @classmethod
     def open(cls, override: Path | None = None) -> Cache:
-        """The cache that `cache_dir(override)` names."""
-        return cls.at(cache_dir(override))
+        """The cache that `cache_dir(override)` names. Raises CacheError where a file is in its place."""
+        root = cache_dir(override)
+        for place in (root.parent, root):
+            if place.exists() and not place.is_dir():
+                raise cache_error(NotADirectoryError(errno.ENOTDIR, "it is not a folder"), place)
+        return cls.at(root)
 
     def toolchain_environment(self) -> dict[str, str]:
         """The environment that lets MAX keep its own caches below the root."""

@@ -45,8 +45,8 @@ class ExternalFolder:
             real = path.resolve()
             if not any(real.is_relative_to(folder) for folder in self._allowed):
                 raise self._outside(location, tensor, "; it is a link that leads there")
-            if not real.is_file():
-                what = "is not a file" if real.exists() else "does not exist"
+            if not os.path.isfile(real):  # which, unlike Path's, bears a name that no file can have
+                what = "is not a file" if os.path.exists(real) else "does not exist"
                 raise model_error(
                     Code.EXTERNAL_MISSING,
                     f"the tensor {tensor!r} keeps its data in {location!r}, which {what} in {self.folder}",

@@ -116,3 +116,10 @@ def test_export(cli: Cli, cache: Cache, tmp_path: Path) -> None:
     assert archive.manifest()["annotations"][media.SOURCE] == "two.onnx"
     told = cli("cache", "export", key, tmp_path / "nowhere" / "two.fxa", "--json")
     assert (told.status, told.document["exit"]) == (2, 2)
+
+
+@pytest.mark.parametrize("verb", ["ls", "check", "gc", "dir"])
+def test_a_file_in_place_of_the_cache(cli: Cli, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "file").write_text("not a cache")
+    told = cli("cache", verb, "--cache-dir", tmp_path / "file")
+    assert (told.status, "FX603" in told.err) == (6, True)

@@ -157,3 +157,8 @@ def refused(path: Path, code: str, location: str) -> None:
     assert caught.value.code == code
     assert "'w'" in caught.value.message and repr(location)[1:-1] in caught.value.message
     assert caught.value.details[0]["tensor"] == "w"
+
+
+def test_a_location_that_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="does not exist"):
+        loaded(open_model(write(tmp_path / "m.onnx", external("w", "z" * 5000))))
