@@ -34,7 +34,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not zoo"
+	$(BIN)/python -m pytest -m "not slow and not zoo" --numprocesses 2 --dist loadfile
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
