@@ -31,6 +31,12 @@ class StoredArtifact:
     manifest: dict[str, Any]
     paths: dict[str, Path]
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config document, parsed."""
+        document: dict[str, Any] = json.loads(self.paths[self.manifest["config"]["digest"]].read_bytes())
+        return document
+
     def blobs(self) -> list[tuple[Descriptor, Path]]:
         """The config and the layers with their files, as `write_archive` takes them."""
         return [(d, self.paths[d.digest]) for d in blobs_of(self.manifest)]

@@ -127,8 +127,7 @@ def _from_cache(path: Path) -> Artifact:
         blob = stored.paths[digest]
         return blob, 0, blob.stat().st_size
 
-    config = json.loads(stored.paths[stored.manifest["config"]["digest"]].read_bytes())
-    return _checked(Artifact(path, descriptor.digest, stored.manifest, config, locate, cache=cache))
+    return _checked(Artifact(path, descriptor.digest, stored.manifest, stored.config, locate, cache=cache))
 
 
 def _checked(artifact: Artifact) -> Artifact:

@@ -78,7 +78,7 @@ class Compiled:
     @property
     def config(self) -> dict[str, Any]:
         """The config document of the artifact."""
-        return _config(self.artifact)
+        return self.artifact.config
 
 
 def compile_model(path: Path, request: Request, cache: Cache, progress: Progress = silent) -> Compiled:
@@ -89,7 +89,7 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
     if request_key is not None and not request.stop_after and not request.dump:
         found = _cached(cache, request_key, request)
         if found is not None:
-            return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
+            return Compiled(found, True, found.config["key"], clock.seconds, request_key, True)
     request.target.check_compilable()
     if request.stop_after or request.dump:
         return _build(*_import(path, request, cache, clock), path, request, cache, clock)
@@ -101,7 +101,7 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
     with cache.lock(request_key, on_wait=lambda who: progress("compile", _waiting(who))):
         found = _cached(cache, request_key, request)
         if found is not None:
-            return Compiled(found, True, _config(found)["key"], clock.seconds, request_key, True)
+            return Compiled(found, True, found.config["key"], clock.seconds, request_key, True)
         graph, facts = imported or _import(path, request, cache, clock)
         return _build(graph, facts, path, request, cache, clock)
 
@@ -113,13 +113,8 @@ def _waiting(who: str) -> str:
 def _cached(cache: Cache, request_key: str, request: Request) -> StoredArtifact | None:
     found = cache.lookup(request_key)
     if found is not None and not request.host_fallback:
-        return found if not _config(found)["host_nodes"] else None
+        return found if not found.config["host_nodes"] else None
     return found
-
-
-def _config(stored: StoredArtifact) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads(stored.paths[stored.manifest["config"]["digest"]].read_bytes())
-    return config
 
 
 def source_facts(path: Path, cache: Cache) -> dict[str, Any] | None:

@@ -67,23 +67,19 @@ class CompileFailed(Exception):
 
 def guilty_nodes(graph: Graph, session: Any, job: dict[str, Any]) -> list[dict[str, str]]:
     """The nodes of a program that does not compile which MAX's error is about, found by compiling it once more with their names in it."""
-    from max.graph import Graph as MaxGraph
-
     from fornaxc.lowering.lower import lower_graph
-    from fornaxc.lowering.tracing import nodes_in
+    from fornaxc.lowering.tracing import nodes_in, remembered_frames
 
     trace: list[Node] = []
-    MaxGraph.debug.source_tracebacks = True
     try:
-        lowered = lower_graph(
-            graph, device_kind=job["device_kind"], name="traced", optimization=job["optimization"], trace=trace
-        )
-        session.compile(lowered.max_graph)
+        with remembered_frames():
+            lowered = lower_graph(
+                graph, device_kind=job["device_kind"], name="traced", optimization=job["optimization"], trace=trace
+            )
+            session.compile(lowered.max_graph)
     except Exception as error:
         traceback.print_exc()
         return [{"node": n.origin.node, "op": n.origin.op, "ir": str(n.op)} for n in nodes_in(error, trace)]
-    finally:
-        MaxGraph.debug.source_tracebacks = False
     return []
 
 

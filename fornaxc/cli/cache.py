@@ -145,7 +145,7 @@ def explanation(session: Session, first: str, second: str, cache_dir: Path | Non
 def _config(cache: Cache, name: str) -> dict[str, Any]:
     """The config of the artifact that a file or the beginning of a key names."""
     if not Path(name).is_file():
-        return _read_config(_find(cache, name))
+        return _find(cache, name).config
     from fornaxc import api
 
     document = api.inspect(Path(name))
@@ -195,11 +195,6 @@ def _code_key(cache: Cache, listed: Listed) -> str:
         return str(config.get("key", ""))
     except (OSError, ValueError, ArtifactError):
         return ""
-
-
-def _read_config(stored: StoredArtifact) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads(stored.paths[stored.manifest["config"]["digest"]].read_bytes())
-    return config
 
 
 @command.command("gc")
@@ -295,7 +290,7 @@ def export(session: Session, key: str, output: Path, cache_dir: Path | None) -> 
     stored = _find(cache, key)
     digest = stored.descriptor.digest
     write_archive(output, cache.store.path_of(digest).read_bytes(), stored.blobs(), known(cache, digest))
-    document = {"artifact": str(output), "key": _read_config(stored)["key"], "manifest": digest}
+    document = {"artifact": str(output), "key": stored.config["key"], "manifest": digest}
     shown = {"artifact": document["artifact"], "code key": document["key"], "manifest": digest}
     session.show(document, lambda: str(output) if session.quiet else facts(shown))
     return 0

@@ -92,6 +92,17 @@ timeout = click.option(
 )
 
 
+inputs = click.option("--inputs", type=FILE, metavar="IN.npz", help="Inputs by name; generated without this.")
+seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
+_rtol = click.option("--rtol", type=Finite(min=0), help="Relative tolerance, in place of the dtype's.")
+_atol = click.option("--atol", type=Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
+
+
+def tolerances(command: Command) -> Command:
+    """Add --rtol and --atol."""
+    return _rtol(_atol(command))
+
+
 def optimization(default: int | None) -> Callable[[Command], Command]:
     """The option -O. Where it may be refused, its default is None, which means 1."""
     return click.option(

@@ -22,12 +22,11 @@ from fornaxc.cli.text import facts
 )  # fmt: skip
 @click.option("-o", "--output", type=options.FILE, required=True, metavar="OUT.onnx", help="The small model to write.")
 @options.target("What to compile for")
-@click.option("--inputs", type=options.FILE, metavar="IN.npz", help="Inputs by name; generated without this.")
+@options.inputs
 @options.dims
 @options.choice
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
-@click.option("--rtol", type=options.Finite(min=0), help="Relative tolerance, in place of the dtype's.")
-@click.option("--atol", type=options.Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
+@options.seed
+@options.tolerances
 @options.cache_dir
 @options.optimization(1)
 @options.timeout

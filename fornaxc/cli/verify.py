@@ -20,15 +20,14 @@ from fornaxc.cli.text import facts, shape, table
 @click.option(
     "--model", type=options.FILE, metavar="MODEL", help="The source model of an artifact: the oracle runs it."
 )
-@click.option("--inputs", type=options.FILE, metavar="IN.npz", help="Inputs by name; generated without this.")
+@options.inputs
 @click.option(
     "--expected", type=options.FILE, metavar="OUT.npz", help="Golden outputs by name, in place of the oracle."
 )
 @options.dims
 @options.choice
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
-@click.option("--rtol", type=options.Finite(min=0), help="Relative tolerance, in place of the dtype's.")
-@click.option("--atol", type=options.Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
+@options.seed
+@options.tolerances
 @options.cache_dir
 @options.optimization(None)
 @options.host_fallback

@@ -10,7 +10,7 @@ from pathlib import Path
 from fornaxc.diagnosis.bisect import Step
 from fornaxc.diagnosis.deviation import Deviation
 from fornaxc.diagnosis.session import Bisection
-from fornaxc.errors import UsageError
+from fornaxc.diagnosis.writing import write_file
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 1000, 360, 60, 40, 20
 FLOOR = 1e-9  # relative errors below this are drawn at the bottom
@@ -28,12 +28,7 @@ tr.bad td{background:#4a2320}tr.guilty td{background:#7a2c25}svg text{fill:#9aa4
 
 def write_page(bisection: Bisection, model: str, path: Path) -> None:
     """Write the page of a bisection. UsageError where the file cannot be written."""
-    try:
-        path.write_text(page(bisection, model), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", code="FX228", hint="give the name of a file in an existing folder"
-        ) from error
+    write_file(path, page(bisection, model).encode())
 
 
 def page(bisection: Bisection, model: str) -> str:

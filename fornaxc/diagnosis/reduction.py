@@ -16,8 +16,8 @@ from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
-from fornaxc.diagnosis.session import diagnosis_options, given_inputs
-from fornaxc.diagnosis.writing import write_case
+from fornaxc.diagnosis.session import diagnosis_options
+from fornaxc.diagnosis.writing import write_case, write_file
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.graph import Graph
 from fornaxc.phases import Clock, Progress
@@ -25,6 +25,7 @@ from fornaxc.qualify.programs import Outcome, Program, run_programs
 from fornaxc.sources import import_source
 from fornaxc.targets import parse_target
 from fornaxc.verification.inputs import generate, size_choices
+from fornaxc.verification.verify import given_inputs
 
 SAMPLES = 2
 COMMAND_SECONDS = 300.0  # for each run of a user's command, unless a time-out is given
@@ -98,7 +99,7 @@ def reduce_model(
         (found,) = drive_with({"again": judge([Case(again, reduced.case.inputs)])}, run)["again"]
         reproduced = found == reduced.signature
         text = output.with_suffix(".md")
-        text.write_text(report_text(reduced, check, target.label, output, reproduced), encoding="utf-8")
+        write_file(text, report_text(reduced, check, target.label, output, reproduced).encode())
     return Reduction([*files, text], reduced, reproduced, rounds)
 
 
@@ -119,5 +120,5 @@ def _cases(graph: Graph, inputs: Path | None, seed: int) -> list[Case]:
                 "no sizes of the dims suit the model", code="FX310", hint="give inputs with --inputs"
             )
         return [Case(graph, tuple(arrays[n] for n in graph.input_names)) for arrays in made]
-    given = given_inputs(graph, inputs)
+    given, _ = given_inputs(graph, inputs)
     return [Case(graph, tuple(given[n] for n in graph.input_names))]

@@ -11,21 +11,18 @@ from fornaxc.cache import Cache
 from fornaxc.compiler import Request
 from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.rounds import drive
-from fornaxc.errors import UsageError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
-from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.passes.pipeline import PASSES
 from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import Options
-from fornaxc.signature import check_inputs
 from fornaxc.sources import Choice, format_of, import_source
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
-from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.verify import Sample, generated_samples
+from fornaxc.verification.verify import Sample, generated_samples, given_inputs, given_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +137,7 @@ def chosen_sample(
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         return next((s for s in samples if s.label in failing), samples[0])
-    arrays = given_inputs(graph, inputs)
-    try:
-        reference = oracle(arrays)
-    except OracleRefused as refusal:
-        raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
-    return Sample(inputs.name, arrays, reference)
-
-
-def given_inputs(graph: Graph, path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file, in the graph's order. UsageError where they are not the graph's inputs."""
-    signature = {v.name: v.type for v in graph.inputs}
-    loaded = with_dtypes(load_npz(path, "inputs"), {name: type.dtype.numpy for name, type in signature.items()})
-    return check_inputs(signature, graph.constraints, loaded)[0]
+    return given_sample(inputs.name, given_inputs(graph, inputs)[0], oracle)
 
 
 def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array] | None, str]:

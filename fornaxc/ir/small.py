@@ -32,8 +32,10 @@ from fornaxc.ir.ops import (
 )
 from fornaxc.ir.types import DType
 
-_MOVES = (
+_DIRECT = (
+    Bitcast,
     BroadcastTo,
+    Cast,
     Concat,
     DynamicBroadcast,
     DynamicReshape,
@@ -42,6 +44,7 @@ _MOVES = (
     GatherElements,
     GatherNd,
     If,
+    Iota,
     Pad,
     Rebind,
     Reshape,
@@ -51,14 +54,13 @@ _MOVES = (
     Transpose,
     While,
 )
-_CONVERSIONS = (Bitcast, Cast, Iota)
 
 
 def is_direct(op: Op) -> bool:
     """Whether `op` moves or converts elements and so works on small types as they are stored."""
     if isinstance(op, ScatterElements | ScatterNd):
         return op.reduction == "none"
-    return isinstance(op, (*_MOVES, *_CONVERSIONS))
+    return isinstance(op, _DIRECT)
 
 
 def stored(array: Array, dtype: DType) -> Array:

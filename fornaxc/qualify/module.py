@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -144,27 +145,21 @@ def _compiled(programs: list[_Program], session: Any, job: dict[str, Any]) -> tu
 
 def _guilty(programs: list[_Program], session: Any, job: dict[str, Any]) -> _Program | None:
     """The program that MAX's error is about, found by compiling once more with tracebacks: each program's shows a file of its name."""
-    from max.graph import Graph as MaxGraph
     from max.graph import Module
 
+    from fornaxc.lowering.tracing import in_frame, remembered_frames, said
+
     module = Module()
-    MaxGraph.debug.source_tracebacks = True
     try:
-        for program in programs:
-            source = compile("lower(program, module, job)", f"<{graph_name(program.folder)}>", "exec")
-            exec(source, {"lower": _lower, "program": program, "module": module, "job": job})
-        session.compile(module)
+        with remembered_frames():
+            for program in programs:
+                in_frame(f"<{graph_name(program.folder)}>", partial(_lower, program, module, job))
+            session.compile(module)
     except Exception as error:
-        named = [p for p in programs if f"<{graph_name(p.folder)}>" in _all_of(error)]
+        text = said(error)
+        named = [p for p in programs if f"<{graph_name(p.folder)}>" in text]
         return named[0] if len(named) == 1 else None
-    finally:
-        MaxGraph.debug.source_tracebacks = False
     return None
-
-
-def _all_of(error: BaseException | None) -> str:
-    """What an error and its causes say."""
-    return "" if error is None else f"{error}\n{_all_of(error.__cause__)}"
 
 
 def _execute(folder: Path, graph: Graph, model: Any, device: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,10 @@ class Reference:
     oracle: str
     notes: tuple[str, ...] = ()
     others: tuple[Reference, ...] = ()
+
+
+Oracle = Callable[[Mapping[str, Array]], Reference]
+"""Gives the reference for one sample of inputs by name; raises OracleRefused where it cannot."""
 
 
 class _RuntimeOracle:

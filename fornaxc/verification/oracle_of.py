@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fornaxc.ir.graph import Array, Graph
+from fornaxc.ir.graph import Graph
 from fornaxc.sources import WHOLE, Choice, format_of
-from fornaxc.verification.oracle import GraphOracle, OnnxOracle, Reference
+from fornaxc.verification.oracle import GraphOracle, OnnxOracle, Oracle
 from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
 
 
-def oracle_of(path: Path, graph: Graph, choice: Choice = WHOLE) -> Callable[[Mapping[str, Array]], Reference]:
+def oracle_of(path: Path, graph: Graph, choice: Choice = WHOLE) -> Oracle:
     """The oracle of a model file: onnxruntime on the file itself; of StableHLO, onnxruntime on the exported graph, and beside
     it StableHLO's own interpreter on the file."""
     if format_of(path) == "onnx":

@@ -19,14 +19,21 @@ from fornaxc.ir.graph import Graph
 from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
-from fornaxc.signature import check_expected, check_inputs
+from fornaxc.signature import check_expected
 from fornaxc.sources import WHOLE, Choice, import_source
 from fornaxc.targets import parse_target
-from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference
+from fornaxc.verification.oracle import GraphOracle, Oracle, Reference
 from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.precision import computed_in
 from fornaxc.verification.report import Report
-from fornaxc.verification.verify import Oracle, Sample, compare_samples, generated_samples, verdict
+from fornaxc.verification.verify import (
+    Sample,
+    compare_samples,
+    generated_samples,
+    given_inputs,
+    given_sample,
+    verdict,
+)
 
 
 class Samples(NamedTuple):
@@ -127,9 +134,7 @@ def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Sample
     computed = computed_in(graph)
     if given.inputs is None:
         return Samples(*generated_samples(graph, oracle(), given.seed), computed)
-    signature = {str(v.name): v.type for v in graph.inputs}
-    loaded = with_dtypes(load_npz(given.inputs, "inputs"), {n: t.dtype.numpy for n, t in signature.items()})
-    inputs, sizes = check_inputs(signature, graph.constraints, loaded)
+    inputs, sizes = given_inputs(graph, given.inputs)
     label = given.inputs.name
     if given.expected is not None:
         results = {n: v.type for n, v in zip(graph.output_names, graph.outputs, strict=True)}
@@ -137,11 +142,7 @@ def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Sample
         golden = with_dtypes(golden, {n: t.dtype.numpy for n, t in results.items()})
         check_expected(results, sizes, golden)
         return Samples([Sample(label, inputs, Reference(golden, "golden"))], [], computed)
-    try:
-        reference = oracle()(inputs)
-    except OracleRefused as refusal:
-        raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
-    return Samples([Sample(label, inputs, reference)], [], computed)
+    return Samples([given_sample(label, inputs, oracle())], [], computed)
 
 
 def _report(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +17,10 @@ from fornaxc.ir.graph import Array
 from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, save_npz, with_dtypes
 from fornaxc.verification.compare import compare_outputs
-from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.oracle import Oracle, OracleRefused, Reference
 
 NAME = "stablehlo-interpreter"
 TIMEOUT = 120.0  # seconds for one sample: the interpreter computes element by element
-
-Oracle = Callable[[Mapping[str, Array]], Reference]
 
 
 class InterpreterOracle:

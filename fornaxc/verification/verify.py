@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fornaxc.errors import UnsupportedError
+from fornaxc.errors import UnsupportedError, UsageError
+from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.types import DType
+from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.runner import run_in_child
+from fornaxc.signature import check_inputs
 from fornaxc.verification.compare import Row, compare_outputs, verdict_of
 from fornaxc.verification.inputs import generate, size_choices
-from fornaxc.verification.oracle import OracleRefused, Reference
+from fornaxc.verification.oracle import Oracle, OracleRefused, Reference
 
 SAMPLES = 2  # sizes of the symbolic dims that must agree
-Oracle = Callable[[Mapping[str, Array]], Reference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,21 @@ class Sample:
     label: str
     inputs: dict[str, Array]
     reference: Reference
+
+
+def given_inputs(graph: Graph, path: Path) -> tuple[dict[str, Array], dict[str, Dim]]:
+    """The arrays of an .npz file in the graph's order, and the sizes of its symbols. UsageError where they are not the graph's inputs."""
+    signature = {v.name: v.type for v in graph.inputs}
+    loaded = with_dtypes(load_npz(path, "inputs"), {n: t.dtype.numpy for n, t in signature.items()})
+    return check_inputs(signature, graph.constraints, loaded)
+
+
+def given_sample(label: str, inputs: dict[str, Array], oracle: Oracle) -> Sample:
+    """A user's inputs with the oracle's reference. Raises UsageError where no oracle accepts them."""
+    try:
+        return Sample(label, inputs, oracle(inputs))
+    except OracleRefused as refusal:
+        raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
 
 
 def generated_samples(graph: Graph, oracle: Oracle, seed: int) -> tuple[list[Sample], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from backend_case import one_node, write_case
+
+from fornaxc.qualify import programs
+
+
+@pytest.fixture
+def without_max(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Programs run in numpy, in processes of their own; tables are wide."""
+    monkeypatch.setattr(programs, "CHILD", "fake_module")
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parents[1])]))
+    monkeypatch.setenv("FORNAXC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
 
 
 @pytest.fixture(scope="session")

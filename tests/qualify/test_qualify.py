@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,6 @@ VERDICTS = {
     "steered": ("pass", "pass"),
     "wrong": ("mismatch", "mismatch"),
 }
-
-
-@pytest.fixture
-def without_max(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(programs, "CHILD", "fake_module")
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parents[1])]))
-    monkeypatch.setenv("FORNAXC_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "160")
 
 
 @pytest.mark.usefixtures("without_max")

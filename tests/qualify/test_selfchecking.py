@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 pytest.importorskip("jaxlib")
 
 from fornaxc import api
-from fornaxc.qualify import programs
 from fornaxc.qualify.cases import facts_of
 from fornaxc.qualify.suites import load_suite
 
@@ -69,14 +67,6 @@ def checks(tmp_path: Path) -> Path:
     (folder / "plain.mlir").write_text(case().replace("check.expect_eq", "other"))
     (folder / "refused.mlir").write_text(REFUSED)
     return folder
-
-
-@pytest.fixture
-def without_max(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(programs, "CHILD", "fake_module")
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parents[1])]))
-    monkeypatch.setenv("FORNAXC_CACHE_DIR", str(tmp_path / "cache"))
 
 
 VERDICTS = {
