@@ -7,8 +7,9 @@ safetensors has no name for are stored as bytes (U8); the program's own types sa
 from __future__ import annotations
 
 import json
+import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,8 +19,10 @@ from fornaxc.errors import ModelError
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Constant, Graph
 from fornaxc.ir.types import DType, TensorType
+from fornaxc.mapping import contiguous, release_pages
 
 ALIGNMENT = 64
+PART_BYTES = 1 << 26  # written at a time
 _NAMES = {
     DType.BOOL: "BOOL",
     DType.I8: "I8",
@@ -49,7 +52,7 @@ def weight_constants(graph: Graph) -> list[Constant]:
 
 
 def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
-    """Write the tensors of `weights`, loading one at a time. `ModelError` where one does not have its type."""
+    """Write the tensors of `weights`, one at a time and large ones by parts. `ModelError` where one does not have its type."""
     header: dict[str, object] = {}
     offset = 0
     for number, weight in enumerate(weights):
@@ -68,13 +71,39 @@ def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     file.write(len(text).to_bytes(8, "little") + text)
     for weight in weights:
-        array = weight.load()
-        wanted = tuple(weight.type.shape)
-        if array.dtype != weight.type.dtype.numpy or array.shape != wanted:
-            found = f"{array.dtype} {list(array.shape)}"
-            raise ModelError(f"the constant {weight.name!r} holds {found}, not {weight.type}", code="FX430")
-        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        file.write(b"\0" * (-array.nbytes % ALIGNMENT))
+        count = 0
+        for part in weight.parts() if weight.parts is not None else _parts(weight):
+            file.write(contiguous(part).reshape(-1).view(np.uint8).data)
+            release_pages(part)
+            count += part.size
+        if count != math.prod(static(d) for d in weight.type.shape):
+            raise _not_its_type(weight, f"{count} elements")
+        file.write(b"\0" * (-weight.type.nbytes % ALIGNMENT))
+
+
+def _parts(weight: Constant) -> Iterator[Array]:
+    """The elements of a weight in their order, in views of at most `PART_BYTES`."""
+    array = weight.load()
+    if array.dtype != weight.type.dtype.numpy or array.shape != tuple(weight.type.shape):
+        raise _not_its_type(weight, f"{array.dtype} {list(array.shape)}")
+    yield from _cut(array.reshape(-1) if array.flags.c_contiguous else array)
+
+
+def _cut(array: Array) -> Iterator[Array]:
+    if array.nbytes <= PART_BYTES:
+        yield array
+        return
+    rows = PART_BYTES * len(array) // array.nbytes
+    if not rows:
+        for row in array:
+            yield from _cut(row)
+        return
+    for first in range(0, len(array), rows):
+        yield array[first : first + rows]
+
+
+def _not_its_type(weight: Constant, found: str) -> ModelError:
+    return ModelError(f"the constant {weight.name!r} holds {found}, not {weight.type}", code="FX430")
 
 
 def read_weights(path: Path, offset: int, types: Sequence[TensorType]) -> list[Array]:

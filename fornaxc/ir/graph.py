@@ -40,13 +40,15 @@ class Constant:
     """A tensor known when the model is.
 
     `literal` constants are part of the program: their bytes are in the graph's digest and in the compiled code. The others are weights:
-    only their type is in the digest, and `load` reads their bytes when something needs them.
+    only their type is in the digest, and `load` reads their bytes when something needs them. `parts`, where there is such a way, gives
+    the same elements in their order as 1-D arrays, so that the whole need never be in memory.
     """
 
     type: TensorType
     load: Callable[[], Array]
     literal: bool
     name: str = ""
+    parts: Callable[[], Iterator[Array]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
+from fornaxc.mapping import contiguous, release_pages
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 PANEL = 64
 LANES = 16
+PART_BYTES = 1 << 26  # of weights that are packed at a time
 RECURRENT_ACTIVATIONS = {"relu": 1, "sigmoid": 4, "tanh": 6}  # codes of `activate` in conv.mojo
 
 
@@ -24,22 +28,32 @@ def pack_conv_weight(w: Array, groups: int) -> Array:
     Per group the filters are padded with zeros to a multiple of 16 and cut into panels of 64 (the last may be narrower); a panel is
     [R, S, C/groups, width], so that one tap and channel of a whole panel lies together. Depthwise filters are [R, S, K].
     """
+    return np.concatenate(list(conv_weight_parts(w, groups)))
+
+
+def conv_weight_parts(w: Array, groups: int) -> Iterator[Array]:
+    """What `pack_conv_weight` gives, whole panels at a time: no more than `PART_BYTES` where a panel is not larger itself."""
     k, c, r, s = w.shape
     if is_depthwise(w.shape, groups):
-        return np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
+        yield np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
+        return
     per_group = k // groups
-    padded = -(-per_group // LANES) * LANES
-    result = np.zeros(groups * padded * c * r * s, w.dtype)
-    grouped = w.reshape(groups, per_group, c, r, s)
-    offset = 0
-    for g in range(groups):
-        for first in range(0, padded, PANEL):
-            width = min(PANEL, padded - first)
-            size = r * s * c * width
-            filters = grouped[g, first : first + width]  # fewer than `width` at the end of a group
-            panel = result[offset : offset + size].reshape(r, s, c, width)
-            panel[..., : filters.shape[0]] = filters.transpose(2, 3, 1, 0)
-            offset += size
+    together = max(1, PART_BYTES // (PANEL * c * r * s * w.itemsize)) * PANEL
+    for end in range(per_group, k + 1, per_group):
+        for first in range(end - per_group, end, together):
+            yield _panels(contiguous(w[first : min(first + together, end)]))
+            release_pages(w)
+
+
+def _panels(filters: Array) -> Array:
+    k, c, r, s = filters.shape
+    padded = -(-k // LANES) * LANES
+    result = np.zeros(padded * c * r * s, filters.dtype)
+    for first in range(0, padded, PANEL):
+        width = min(PANEL, padded - first)
+        cut = filters[first : first + width]  # fewer than `width` at the end of a group
+        panel = result[first * c * r * s : (first + width) * c * r * s].reshape(r, s, c, width)
+        panel[..., : cut.shape[0]] = cut.transpose(2, 3, 1, 0)
     return result
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
-from fornaxc.ir.ops import IrError, NotFoldable
+from fornaxc.ir.ops import IrError, NotFoldable, PackConv
 from fornaxc.passes.constness import evaluable
 
 GROWTH = 2  # a packed tensor may be this many times as large as what it is made of
@@ -71,7 +71,12 @@ def _captured(node: Node) -> tuple[Value, ...]:
 def _derived(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
     names = [s.name for s in sources if s.name]
     literal = all(s.literal for s in sources) and value.type.nbytes <= 1024
-    return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "")
+    parts = _parts(node.op, sources[0]) if isinstance(node.op, PackConv) else None
+    return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "", parts)
+
+
+def _parts(op: PackConv, source: Constant) -> Callable[[], Iterator[Array]]:
+    return lambda: op.parts(source.load())
 
 
 def _loader(node: Node, index: int, sources: tuple[Constant, ...]) -> Callable[[], Array]:

@@ -1,7 +1,8 @@
 """Tensors of a model: element type and shape at once, content on demand.
 
 All ways in which a TensorProto stores elements are read here (onnx.proto, message TensorProto). Files are read one
-tensor at a time into fresh memory. The bytes in ONNX files are little-endian, as every supported host is.
+tensor at a time into fresh memory, large tensors are mapped. The bytes in ONNX files are little-endian, as every
+supported host is.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from fornaxc.errors import ModelError
 from fornaxc.importers.onnx.codes import Code, model_error, require_text
 from fornaxc.importers.onnx.external import ExternalFolder
 from fornaxc.importers.onnx.wire import Payload, length_delimited
+from fornaxc.mapping import map_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Extent = tuple[Path, int, int]
+MAPPED_BYTES = 1 << 28  # smaller tensors are read: a file that is cut short meanwhile does no harm then
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class TensorSource:
         return self.size * self.dtype.itemsize
 
     def load(self) -> Array:
-        """A fresh, writable, C-contiguous array. `ModelError` where the file does not hold it (any more)."""
+        """A C-contiguous array: fresh and writable, or, from `MAPPED_BYTES` on and with an `extent`, mapped and read-only.
+
+        `ModelError` where the file does not hold it (any more).
+        """
         return self._load()
 
 
@@ -212,6 +218,8 @@ class _Storage:
     def _raw_in_file(self, extent: Extent) -> TensorSource:
         self._expect(extent[2], self.element.raw_length(self.size), "bytes")
         exact = self.element.bits >= 8 and self.element.dtype != np.bool_ and self.size > 0
+        if exact and extent[2] >= MAPPED_BYTES:
+            return self._made(extent, lambda: self._map(extent).view(self.element.dtype).reshape(self.shape))
         return self._made(extent if exact else None, lambda: self._from_raw(self._read(extent)))
 
     def _values_in_file(self, field: str, payload: Payload) -> TensorSource:
@@ -270,12 +278,24 @@ class _Storage:
         try:
             found: Array = np.fromfile(path, np.uint8, length, offset=offset)
         except OSError as error:
-            raise model_error(
-                Code.UNREADABLE_FILE, f"{path} cannot be read: {error.strerror}", tensor=self.name
-            ) from error
+            raise self._unreadable(path, error) from error
         if len(found) != length:
-            raise model_error(Code.CUT_SHORT, f"{path} became shorter while it was being read", tensor=self.name)
+            raise self._shorter(path)
         return found
+
+    def _map(self, extent: Extent) -> Array:
+        try:
+            return map_bytes(*extent)
+        except OSError as error:
+            raise self._unreadable(extent[0], error) from error
+        except ValueError as error:
+            raise self._shorter(extent[0]) from error
+
+    def _unreadable(self, path: Path, error: OSError) -> ModelError:
+        return model_error(Code.UNREADABLE_FILE, f"{path} cannot be read: {error.strerror}", tensor=self.name)
+
+    def _shorter(self, path: Path) -> ModelError:
+        return model_error(Code.CUT_SHORT, f"{path} became shorter while it was being read", tensor=self.name)
 
     def _expect(self, found: int, wanted: int, unit: str) -> None:
         if found != wanted:

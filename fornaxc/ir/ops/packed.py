@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,11 @@ class PackConv(Op):
         from fornaxc.kernels.packing import pack_conv_weight
 
         return (pack_conv_weight(arrays[0], self.groups),)
+
+    def parts(self, *arrays: Array) -> Iterator[Array]:
+        from fornaxc.kernels.packing import conv_weight_parts
+
+        return conv_weight_parts(arrays[0], self.groups)
 
 
 @dataclass(frozen=True, slots=True)
