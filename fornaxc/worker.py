@@ -66,21 +66,34 @@ class CompileFailed(Exception):
 
 
 def guilty_nodes(graph: Graph, session: Any, job: dict[str, Any]) -> list[dict[str, str]]:
-    """The nodes of a program that does not compile which MAX's error is about, found by compiling it once more with their names in it."""
+    """The nodes of a program that does not compile which MAX's error is about.
+
+    The program is compiled once more with their names in it; where the error names none (those inside of a kernel do not), its beginnings are.
+    """
+    from fornaxc.ir.prefix import first_failing_node
     from fornaxc.lowering.lower import lower_graph
     from fornaxc.lowering.tracing import nodes_in, remembered_frames
 
     trace: list[Node] = []
-    try:
-        with remembered_frames():
-            lowered = lower_graph(
-                graph, device_kind=job["device_kind"], name="traced", optimization=job["optimization"], trace=trace
-            )
-            session.compile(lowered.max_graph)
-    except Exception as error:
-        traceback.print_exc()
-        return [{"node": n.origin.node, "op": n.origin.op, "ir": str(n.op)} for n in nodes_in(error, trace)]
-    return []
+
+    def error_of(part: Graph) -> Exception | None:
+        trace.clear()
+        try:
+            with remembered_frames():
+                lowered = lower_graph(
+                    part, device_kind=job["device_kind"], name="traced", optimization=job["optimization"], trace=trace
+                )
+                session.compile(lowered.max_graph)
+        except Exception as error:
+            traceback.print_exc()
+            return error
+        return None
+
+    found = nodes_in(error_of(graph), trace)
+    if not found:
+        first = first_failing_node(graph, lambda part: error_of(part) is not None)
+        found = [] if first is None else [first]
+    return [{"node": n.origin.node, "op": n.origin.op, "ir": str(n.op)} for n in found]
 
 
 def configure_devices(job: dict[str, Any]) -> None:
