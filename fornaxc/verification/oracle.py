@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification.compare import compare_outputs, verdict_of
+from fornaxc.verification.ort_values import from_ort, to_ort
 from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
 
 
@@ -67,9 +67,6 @@ class _RuntimeOracle:
         """What onnxruntime alone gives for one sample. Raises OracleRefused where it refuses."""
         import onnxruntime as ort
 
-        from fornaxc.ir.types import DType
-
-        plain = {d.numpy for d in DType if d.numpy.isbuiltin == 1}
         try:
             if optimise not in self._sessions:
                 options = ort.SessionOptions()
@@ -81,9 +78,9 @@ class _RuntimeOracle:
             session = self._sessions[optimise]
             names = [o.name for o in session.get_outputs()]  # type: ignore[attr-defined]
             wanted = {i.name for i in session.get_inputs()}  # type: ignore[attr-defined]
-            feeds = {n: _to_ort(a, plain) for n, a in inputs.items() if n in wanted}
+            feeds = {n: to_ort(a) for n, a in inputs.items() if n in wanted}
             results = session.run_with_ort_values(names, feeds)  # type: ignore[attr-defined]
-            return {n: _from_ort(r) for n, r in zip(names, results, strict=True)}
+            return {n: from_ort(r) for n, r in zip(names, results, strict=True)}
         except OracleRefused:
             raise
         except Exception as error:
@@ -155,40 +152,6 @@ class GraphOracle(_RuntimeOracle):
         except Exception as error:
             raise OracleRefused(f"{why}; the numpy interpreter refused too: {_first_line(error)}") from error
         return Reference(dict(zip(self._graph.output_names, outputs, strict=True)), "numpy-interpreter", (why,))
-
-
-def _to_ort(array: Array, plain: set[np.dtype[np.generic]]):  # type: ignore[no-untyped-def]
-    import onnxruntime as ort
-
-    if array.dtype in plain:
-        return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(array.shape))
-    from fornaxc.importers.onnx.types import element_number
-    from fornaxc.ir.types import dtype_of
-
-    dtype = dtype_of(array.dtype)
-    bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16 if dtype.bits == 16 else np.uint8)
-    if dtype.bits < 8:  # packed into the first bytes of a buffer that is as long as if it were not
-        from onnx import numpy_helper
-
-        packed = np.frombuffer(numpy_helper.from_array(array).raw_data, np.uint8)
-        bits = np.pad(packed, (0, array.size - packed.size)).reshape(array.shape)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, element_number(dtype))
-
-
-def _from_ort(value) -> Array:  # type: ignore[no-untyped-def]
-    """The array of an onnxruntime value, also of types that numpy does not have."""
-    from fornaxc.importers.onnx.types import element_type
-
-    dtype = element_type(value.element_type())
-    if dtype is None or dtype.numpy.isbuiltin == 1:
-        return np.asarray(value.numpy())
-    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()) if all(value.shape()) else b""
-    if dtype.bits < 8:
-        from onnx import TensorProto, numpy_helper
-
-        proto = TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=raw)
-        return np.asarray(numpy_helper.to_array(proto)).astype(dtype.numpy)
-    return np.frombuffer(raw, dtype.numpy).reshape(value.shape())
 
 
 def _first_line(error: Exception) -> str:
