@@ -75,7 +75,9 @@ def _onnx_facts(path: Path) -> dict[str, Any]:
         "format": "onnx",
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in sorted(model.opsets.items())},
-        "inputs": [{"name": v.name, "shape": [_shown(d) for d in v.dims or ()]} for v in raw.inputs],
+        "inputs": [
+            {"name": v.name, "shape": None if v.dims is None else [_shown(d) for d in v.dims]} for v in raw.inputs
+        ],
         "outputs": [v.name for v in raw.outputs],
         "nodes": len(raw.nodes),
         "operators": dict(sorted(operators.items())),

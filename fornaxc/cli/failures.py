@@ -90,7 +90,7 @@ def _show(document: dict[str, Any], arguments: Sequence[str]) -> None:
 
 
 def _text(document: dict[str, Any]) -> str:
-    from fornaxc.cli.text import facts, table
+    from fornaxc.cli.text import facts, printable, table
 
     told = document["message"] + document["hint"]
     details = [{name: _shortened(value) for name, value in detail.items()} for detail in document["details"]]
@@ -101,7 +101,7 @@ def _text(document: dict[str, Any]) -> str:
         lines.append(table(details, indent=2))
     if document["hint"]:
         lines.append(f"hint: {document['hint']}")
-    return "\n".join(line for line in lines if line)
+    return printable("\n".join(line for line in lines if line))
 
 
 def _shortened(value: Any) -> Any:

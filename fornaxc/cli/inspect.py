@@ -112,7 +112,11 @@ def _artifact_tables(document: dict[str, Any]) -> list[str]:
 def _tensor(tensor: Any) -> dict[str, Any]:
     if isinstance(tensor, str):
         return {"name": tensor}
-    return {"name": tensor["name"], "dtype": tensor.get("dtype"), "shape": shape(tensor["shape"])}
+    return {
+        "name": tensor["name"],
+        "dtype": tensor.get("dtype"),
+        "shape": "unknown rank" if tensor["shape"] is None else shape(tensor["shape"]),
+    }
 
 
 def _constraint(constraint: Any) -> str:

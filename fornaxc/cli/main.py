@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -103,6 +104,9 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """The entry point of the installed command."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal's encoding lacks
     sys.exit(run(sys.argv[1:]))
 
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from fornaxc.cli.text import printable
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -27,12 +29,12 @@ class Session:
         """Print a result on stdout: the document, or what `text` makes for people (nothing where that is empty)."""
         shown = json.dumps(document, indent=2, allow_nan=False, default=str) if self.json else text()
         if shown:
-            click.echo(shown)
+            click.echo(printable(shown))
 
     def say(self, line: str) -> None:
         """A line on stderr, unless quiet."""
         if not self.quiet:
-            click.echo(line, err=True)
+            click.echo(printable(line), err=True)
 
 
 def verbosity_options(function: Command) -> Command:

@@ -40,6 +40,11 @@ def facts(pairs: Mapping[str, Any], indent: int = 0) -> str:
     return "\n".join(" " * indent + f"{name.ljust(width)}  {value}" for name, value in shown.items())
 
 
+def printable(text: str) -> str:
+    """`text` with every control character but line ends and tabs escaped: names in models may hold any, and a terminal obeys them."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def _title(name: str) -> str:
     return name.replace("_", " ")
 

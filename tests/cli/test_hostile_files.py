@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -90,3 +92,27 @@ def test_a_zip_without_arrays_is_no_npz(tmp_path: Path) -> None:
         archive.writestr("readme.txt", "no array")
     with pytest.raises(UsageError, match="no array"):
         load_npz(tmp_path / "in.npz", "inputs")
+
+
+def test_a_terminal_that_knows_ascii_only(tmp_path: Path) -> None:
+    path = _saved(tmp_path / "modèle.onnx", "(float[2] x) => (float[2] y) { y = Neg (x) }")
+    model = onnx.load(path)
+    model.graph.input[0].name = model.graph.node[0].input[0] = "日\x1b[31m"
+    onnx.save(model, path)
+    command = [sys.executable, "-m", "fornaxc", "inspect", str(path)]
+    told = subprocess.run(
+        command, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    )
+    assert told.returncode == 0, told.stderr
+    assert b"\x1b" not in told.stdout and b"\\u65e5" in told.stdout
+
+
+def test_an_input_of_unknown_rank_is_not_a_scalar(cli: Cli, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18, "my" : 1]> g (float[] x) => (float[2] y) { y = my.Foo (x) }'
+    )
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "m.onnx")
+    told = cli("inspect", tmp_path / "m.onnx", "--json")
+    assert told.document["inputs"] == [{"name": "x", "shape": None}]
+    assert "unknown rank" in cli("inspect", tmp_path / "m.onnx").out

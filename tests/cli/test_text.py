@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fornaxc.cli.text import facts, size, table
+from fornaxc.cli.text import facts, printable, size, table
 
 
 def test_tables_align_and_wrap_the_last_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +33,7 @@ def test_facts_leave_out_what_is_empty() -> None:
 )
 def test_sizes(count: float, text: str) -> None:
     assert size(count) == text
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    assert printable("a\x1b[31mb\x07\u202e\n\tç日") == "a\\x1b[31mb\\x07\\u202e\n\tç日"
