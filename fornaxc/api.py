@@ -11,6 +11,7 @@ from fornaxc.errors import UsageError
 from fornaxc.phases import PHASES, Progress, silent
 
 if TYPE_CHECKING:
+    from fornaxc.bench.report import Bench
     from fornaxc.cache import Cache
     from fornaxc.compiler import Compiled, Request
     from fornaxc.diagnosis.reduction import Reduction
@@ -213,6 +214,7 @@ def verify(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    tolerances: str | Path | None = None,
     cache_dir: Path | None = None,
     host_fallback: bool = True,
     timeout: float | None = None,
@@ -230,7 +232,8 @@ def verify(
 
     Inputs are generated from `seed`, at two sizes of each symbolic dim, unless the .npz file `inputs` gives them; `expected` (.npz, with
     `inputs`) holds golden outputs in place of the oracle's. Both are judged before anything is compiled. `rtol` and `atol` take the
-    place of each element type's tolerance: |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|.
+    place of each output's tolerance: |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|. The TOML file
+    `tolerances`, by default `<stem>.tolerances.toml` beside the model where there is one, states tolerances by output.
     `timeout` bounds the seconds of MAX's compile and those of the run, each; `cache_dir` is the cache's folder, which keeps the outcome;
     `progress` hears the phases.
 
@@ -245,7 +248,7 @@ def verify(
     path = model_path(model_or_artifact)
     given = Given(
         Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
-        seed, rtol, atol, timeout, _choice(entry, freeze),
+        seed, rtol, atol, Path(tolerances) if tolerances is not None else None, timeout, _choice(entry, freeze),
     )  # fmt: skip
     if is_artifact(path):
         _refuse_for_artifact(path, target, dims, host_fallback, optimization)
@@ -253,8 +256,7 @@ def verify(
             _refuse_choice(path, entry, freeze)
         source = model_path(model) if model is not None else None
         return verify_artifact(path, source, _cache(cache_dir), given, progress)
-    if model is not None:
-        raise UsageError(f"--model belongs to an artifact, and {path} is a model", code="FX218", hint="leave it out")
+    _refuse_model_beside_model(path, Path(model) if model is not None else None)
     level = 1 if optimization is None else optimization
     request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level, given.choice)
     return verify_model(path, request, _cache(cache_dir), given, progress)
@@ -378,6 +380,25 @@ def _refuse_for_artifact(
         )
 
 
+def _refuse_model_beside_model(path: Path, source: Path | None) -> None:
+    """Raise UsageError where a source model is named beside a model, which is its own source."""
+    if source is not None:
+        raise UsageError(f"--model belongs to an artifact, and {path} is a model", code="FX218", hint="leave it out")
+
+
+def _place(path: str | Path | None) -> Path | None:
+    """A file that is to be written, judged before minutes of work. Raises UsageError where it can be none."""
+    from fornaxc.cache.files import place_for_a_file
+
+    return None if path is None else place_for_a_file(Path(path))
+
+
+def _write(path: Path, text: str) -> None:
+    from fornaxc.cache.files import write_whole
+
+    write_whole(path, text.encode())
+
+
 def _refuse_choice(path: Path, entry: str | None, freeze: str | Path | None) -> None:
     """Raise UsageError where a function, or its weights, are chosen with an artifact, for which both are settled."""
     given = [name for name, value in (("--entry", entry), ("--freeze", freeze)) if value is not None]
@@ -421,6 +442,69 @@ def run(
         save_npz(Path(output), outputs)
     label = opened.config["target"]["label"]
     return RunResult(path, label, outputs, Path(output) if output is not None else None, seconds)
+
+
+def bench(
+    model_or_artifact: str | Path,
+    *,
+    against: str | None = None,
+    model: str | Path | None = None,
+    iterations: int | None = None,
+    warmup: int | None = None,
+    threads: int | None = None,
+    inputs: str | Path | None = None,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    cache_dir: Path | None = None,
+    host_fallback: bool = True,
+    timeout: float | None = None,
+    optimization: int | None = None,
+    entry: str | None = None,
+    freeze: str | Path | None = None,
+    html: str | Path | None = None,
+    progress: Progress = silent,
+) -> Bench:
+    """Measure how fast an artifact, or a model once it is compiled, runs here; with `against="ort"` beside onnxruntime, in turn.
+
+    A model is compiled as `compile` does; an artifact was compiled already, and `model` names its source for onnxruntime, which else runs
+    the artifact's program exported to ONNX. `iterations` runs of each side count, and `warmup` ones before each block of them do not; without
+    them both follow from the time of one run. `threads` is how many processors both sides may use. Inputs are those of the .npz
+    file `inputs`, else generated from `seed` with `sizes` of the symbolic dims. `timeout` bounds the seconds of compiling, of loading and of
+    each block. `html` is a page to write. Raises UsageError, UnsupportedError (also where onnxruntime refuses the model), ModelError,
+    ArtifactError where the artifact cannot run here, ToolchainError or CacheError.
+    """
+    from fornaxc.artifact import is_artifact
+    from fornaxc.bench.session import Measuring, bench_artifact
+    from fornaxc.compiler import compile_model, model_path
+
+    path = model_path(model_or_artifact)
+    if against not in (None, "ort"):
+        raise UsageError(
+            f"nothing is known to measure against by the name {against!r}", code="FX262", hint="it is: ort"
+        )
+    page = _place(html)
+    source = None if model is None else model_path(model)
+    cache = _cache(cache_dir)
+    artifact = path
+    if is_artifact(path):
+        _refuse_for_artifact(path, target, dims, host_fallback, optimization)
+        _refuse_choice(path, entry, freeze)
+    else:
+        _refuse_model_beside_model(path, source)
+        level = 1 if optimization is None else optimization
+        choice = _choice(entry, freeze)
+        request = _request(target or "cpu", dims, host_fallback, timeout, None, None, (), level, choice)
+        artifact, source = compile_model(path, request, cache, progress).path, path
+    given = Path(inputs) if inputs is not None else None
+    wanted = Measuring(iterations, warmup, threads, given, dict(sizes or {}), seed, timeout)
+    found = bench_artifact(artifact, path.name, source, against, wanted, cache, progress)
+    if page is not None:
+        from fornaxc.bench.page import bench_page
+
+        _write(page, bench_page(found.to_json()))
+    return found
 
 
 def inspect(

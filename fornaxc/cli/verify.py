@@ -28,6 +28,12 @@ from fornaxc.cli.text import facts, shape, table
 @options.choice
 @options.seed
 @options.tolerances
+@click.option(
+    "--tolerances",
+    type=options.FILE,
+    metavar="FILE.toml",
+    help="Tolerances by output, with reasons; default STEM.tolerances.toml beside the model, where there is one.",
+)
 @options.cache_dir
 @options.optimization(None)
 @options.host_fallback
@@ -94,8 +100,9 @@ def _text(document: dict[str, Any]) -> str:
 
 def _row(output: dict[str, Any], several: bool) -> dict[str, Any]:
     tolerance = output["tolerance"] or {}
-    exact = tolerance and not tolerance.get("rtol") and not tolerance.get("atol")
-    bound = "exact" if exact else f"{tolerance.get('rtol', 0):g} rel, {tolerance.get('atol', 0):g} abs"
+    rtol, atol, ulp = (tolerance.get(name) for name in ("rtol", "atol", "ulp"))
+    bounds = [f"{rtol:g} rel, {atol:g} abs"] if rtol or atol else []
+    bound = " or ".join([*bounds, *([f"{ulp} ulp"] if ulp else [])]) or "exact"
     worst = output.get("worst_index")
     oracle = {"oracle": output["oracle"]} if several else {}
     return {

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.graph import Array
-from fornaxc.verification.compare import Row, compare_tensor
+from fornaxc.verification.compare import compare_outputs
+from fornaxc.verification.tolerances import Tolerances
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Deviation:
 
 def deviation(value: Array, reference: Array, rtol: float | None = None, atol: float | None = None) -> Deviation:
     """Compare as `verify` compares an output: dtype, shape, NaN, infinities, then the tolerance of the dtype."""
-    row: Row = compare_tensor("", value, reference, rtol, atol)
+    [row] = compare_outputs({"": value}, {"": reference}, Tolerances(rtol, atol))
     if row.max_abs is None:
         return Deviation(np.inf if row.verdict == "fail" else 0.0, np.inf, row.verdict == "fail", row.reason)
     wide = np.abs(np.asarray(reference, np.float64))

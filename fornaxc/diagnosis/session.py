@@ -22,6 +22,7 @@ from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
+from fornaxc.verification.tolerances import Tolerances
 from fornaxc.verification.verify import Sample, generated_samples, given_inputs, given_sample
 
 
@@ -157,7 +158,7 @@ def _agree(
 def _wrong(
     outputs: Mapping[str, Array], references: Mapping[str, Array], rtol: float | None = None, atol: float | None = None
 ) -> list[Row]:
-    return [r for r in compare_outputs(outputs, references, rtol=rtol, atol=atol) if r.verdict == "fail"]
+    return [r for r in compare_outputs(outputs, references, Tolerances(rtol, atol)) if r.verdict == "fail"]
 
 
 def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> str:

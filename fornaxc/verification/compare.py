@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fornaxc.ir.types import DType, dtype_of
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Elements agree where |value - reference| <= atol * scale + rtol * |reference|.
+    """Elements agree where |value - reference| <= atol * scale + rtol * |reference|, or where at most `ulp` numbers lie between them.
 
     The scale is max(1, largest |reference|), or 1 where it is not `scaled`.
     """
@@ -24,15 +24,24 @@ class Tolerance:
     atol: float
     source: str
     scaled: bool = True
+    ulp: int | None = None
 
     def bounds(self, magnitudes: Array) -> Array:
         """The error that each element may have, from the absolute values of the reference."""
         scale = max(1.0, float(magnitudes.max())) if self.scaled else 1.0
         return np.asarray(self.atol * scale + self.rtol * magnitudes)
 
-    def __str__(self) -> str:
-        return f"rtol {self.rtol:g}, atol {self.atol:g}"
+    def to_json(self) -> dict[str, Any]:
+        ulp = {} if self.ulp is None else {"ulp": self.ulp}
+        return {"rtol": self.rtol, "atol": self.atol, **ulp, "source": self.source}
 
+    def __str__(self) -> str:
+        ulp = "" if self.ulp is None else f", ulp {self.ulp}"
+        return f"rtol {self.rtol:g}, atol {self.atol:g}{ulp}"
+
+
+ToleranceOf = Callable[[str, DType], Tolerance]
+"""The tolerance of an output, from its name and element type."""
 
 _BY_DTYPE = {
     DType.F64: (1e-9, 1e-11),
@@ -43,25 +52,28 @@ _BY_DTYPE = {
 _SMALL_FLOAT = (0.13, 0.13)  # one unit in the last place of three significand bits
 
 
-def tolerance_for(
-    dtype: DType, rtol: float | None = None, atol: float | None = None, computed: DType | None = None
-) -> Tolerance:
-    """The tolerance of an element type, or what the user gave. Integers and bool are exact.
-
-    Floats that were `computed` in a coarser type have the tolerance of that one.
-    """
+def tolerance_for(dtype: DType, computed: DType | None = None) -> Tolerance:
+    """The tolerance of an element type. Integers and bool are exact; floats that were `computed` in a coarser type have that one's."""
     default = _BY_DTYPE.get(dtype, _SMALL_FLOAT) if dtype.is_float else (0.0, 0.0)
     source = f"default for {dtype}" if dtype.is_float else f"exact for {dtype}"
     if dtype in _BY_DTYPE and computed is not None and _BY_DTYPE[computed] > default:
         default, source = _BY_DTYPE[computed], f"default for {computed}, in which a part is computed"
-    if rtol is None and atol is None:
-        return Tolerance(*default, source=source)
-    return Tolerance(default[0] if rtol is None else rtol, default[1] if atol is None else atol, "command line")
+    return Tolerance(*default, source=source)
+
+
+def default_tolerance(name: str, dtype: DType) -> Tolerance:
+    """What holds for an output of which nothing but its element type is known."""
+    return tolerance_for(dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The comparison of one output. Errors are None where nothing could be compared."""
+    """The comparison of one output. Errors are None where nothing could be compared.
+
+    `rule` names what decided: `presence` (of the output on both sides), `dtype`, `shape`, `empty`, `nan` (its positions), `infinity` (its
+    positions and signs), `exact`, `tolerance`, or `float64` (`fornaxc.verification.accuracy`). `noise` is the largest difference of
+    onnxruntime from itself, by what was changed, and `float64` how far both sides are from the model in double precision.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -77,6 +89,9 @@ class Row:
     tolerance: Tolerance | None = None
     sample: str = ""
     oracle: str = ""
+    rule: str = ""
+    noise: Mapping[str, float] | None = None
+    float64: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,13 +104,14 @@ class Row:
             "worst_index": None if self.worst_index is None else list(self.worst_index),
             "worst_value": _finite(self.worst_value),
             "worst_reference": _finite(self.worst_reference),
-            "tolerance": None
-            if self.tolerance is None
-            else {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol, "source": self.tolerance.source},
+            "tolerance": None if self.tolerance is None else self.tolerance.to_json(),
             "verdict": self.verdict,
             "reason": self.reason,
             "sample": self.sample,
             "oracle": self.oracle,
+            "rule": self.rule,
+            "noise": None if self.noise is None else {what: _finite(error) for what, error in self.noise.items()},
+            "float64": None if self.float64 is None else dict(self.float64),
         }
 
 
@@ -107,54 +123,44 @@ def _finite(value: float | None) -> float | str | None:
 def compare_outputs(
     outputs: Mapping[str, Array],
     references: Mapping[str, Array],
+    tolerance_of: ToleranceOf = default_tolerance,
     *,
-    rtol: float | None = None,
-    atol: float | None = None,
     sample: str = "",
-    computed: Mapping[str, DType] = MappingProxyType({}),
 ) -> list[Row]:
-    """One row per output or reference; a name on one side only fails, and so does having nothing to compare.
-
-    `computed` names the coarsest float type behind an output where that is known (see `precision.computed_in`).
-    """
+    """One row per output or reference; a name on one side only fails, and so does having nothing to compare."""
     rows = []
     for name in dict.fromkeys([*references, *outputs]):
         if name not in outputs:
-            row = Row(name, references[name].shape, str(references[name].dtype), "fail", "the output is missing")
+            only, reason = references[name], "the output is missing"
+            row = Row(name, only.shape, str(only.dtype), "fail", reason, rule="presence")
         elif name not in references:
-            row = Row(name, outputs[name].shape, str(outputs[name].dtype), "fail", "the oracle has no such output")
+            only, reason = outputs[name], "the oracle has no such output"
+            row = Row(name, only.shape, str(only.dtype), "fail", reason, rule="presence")
         else:
-            row = compare_tensor(name, outputs[name], references[name], rtol, atol, computed.get(name))
+            row = compare_within(name, outputs[name], references[name], partial(tolerance_of, name))
         rows.append(replace(row, sample=sample))
     return rows
-
-
-def compare_tensor(
-    name: str,
-    value: Array,
-    reference: Array,
-    rtol: float | None = None,
-    atol: float | None = None,
-    computed: DType | None = None,
-) -> Row:
-    """As `compare_within`, with what `tolerance_for` says."""
-    return compare_within(name, value, reference, lambda dtype: tolerance_for(dtype, rtol, atol, computed))
 
 
 def compare_within(name: str, value: Array, reference: Array, tolerance_of: Callable[[DType], Tolerance]) -> Row:
     """Compare one output: dtype, shape, NaN positions, infinities, then every element against the tolerance of its type."""
     shape, dtype = value.shape, str(value.dtype)
     if value.dtype != reference.dtype:
-        return Row(name, shape, dtype, "fail", f"the element type is {value.dtype}, not {reference.dtype}")
+        reason = f"the element type is {value.dtype}, not {reference.dtype}"
+        return Row(name, shape, dtype, "fail", reason, rule="dtype")
     if shape != reference.shape:
-        return Row(name, shape, dtype, "fail", f"the shape is {list(shape)}, not {list(reference.shape)}")
+        reason = f"the shape is {list(shape)}, not {list(reference.shape)}"
+        return Row(name, shape, dtype, "fail", reason, rule="shape")
     kind = dtype_of(value.dtype)
     tolerance = tolerance_of(kind)
     if value.size == 0:
-        return Row(name, shape, dtype, "empty", "there are no elements to compare", tolerance=tolerance)
+        return Row(name, shape, dtype, "empty", "there are no elements to compare", tolerance=tolerance, rule="empty")
     if not kind.is_float:
-        return _compare_exact(Row(name, shape, dtype, "pass", tolerance=tolerance), value, reference)
-    return _compare_floats(Row(name, shape, dtype, "pass", tolerance=tolerance), value, reference, kind)
+        rule = "tolerance" if tolerance.rtol or tolerance.atol or tolerance.ulp else "exact"
+        return _compare_exact(Row(name, shape, dtype, "pass", tolerance=tolerance, rule=rule), value, reference)
+    return _compare_floats(
+        Row(name, shape, dtype, "pass", tolerance=tolerance, rule="tolerance"), value, reference, kind
+    )
 
 
 def _compare_exact(row: Row, value: Array, reference: Array) -> Row:
@@ -163,8 +169,8 @@ def _compare_exact(row: Row, value: Array, reference: Array) -> Row:
     wide_value, wide_reference = value.astype(np.float64), reference.astype(np.float64)
     error = np.abs(wide_value - wide_reference)
     differs = value != reference
-    if tolerance.rtol or tolerance.atol:
-        differs = error > tolerance.bounds(np.abs(wide_reference))
+    if tolerance.rtol or tolerance.atol or tolerance.ulp:
+        differs = (error > tolerance.bounds(np.abs(wide_reference))) & (error > (tolerance.ulp or 0))
     worst = np.unravel_index(int(np.argmax(np.where(differs, error + 1, error))), value.shape)
     index = tuple(int(i) for i in worst)
     count = int(np.count_nonzero(differs))
@@ -195,14 +201,18 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
                 row,
                 verdict="fail",
                 reason=f"{what} on one side only, in {int(mask.sum())} places",
+                rule=what.lower(),
                 worst_index=index,
                 worst_value=float(wide[index]),
                 worst_reference=float(wanted[index]),
             )
     finite = np.isfinite(wanted)
+    ulps = ulp_distance(value, reference, kind)
     error = np.where(finite, np.abs(np.where(finite, wide, 0) - np.where(finite, wanted, 0)), 0.0)
     magnitude = np.where(finite, np.abs(wanted), 0.0)
     excess = np.where(finite, error - tolerance.bounds(magnitude), -np.inf)
+    if tolerance.ulp is not None:
+        excess = np.where(ulps <= tolerance.ulp, np.minimum(excess, 0), excess)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), value.shape))
     count = int(np.count_nonzero(excess > 0))
     with np.errstate(all="ignore"):
@@ -215,7 +225,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
         reason=f"{count} of {value.size} elements differ by more than the tolerance" if count else "",
         max_abs=float(error.max()),
         max_rel=float(relative.max()),
-        max_ulp=int(ulp_distance(value, reference, kind)[finite].max()) if finite.any() else 0,
+        max_ulp=int(ulps[finite].max()) if finite.any() else 0,
         worst_index=index,
         worst_value=float(wide[index]),
         worst_reference=float(wanted[index]),

@@ -16,7 +16,6 @@ from fornaxc.cache.evidence import remember
 from fornaxc.compiler import Request, compile_model, timestamp
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.ir.graph import Graph
-from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
 from fornaxc.signature import check_expected
@@ -24,8 +23,8 @@ from fornaxc.sources import WHOLE, Choice, import_source
 from fornaxc.targets import parse_target
 from fornaxc.verification.oracle import GraphOracle, Oracle, Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.precision import computed_in
 from fornaxc.verification.report import Report
+from fornaxc.verification.tolerances import Tolerances, tolerances_file, tolerances_of
 from fornaxc.verification.verify import (
     Sample,
     compare_samples,
@@ -37,23 +36,25 @@ from fornaxc.verification.verify import (
 
 
 class Samples(NamedTuple):
-    """Inputs with their references, what a reader must know of them, and the float type that each output is computed in."""
+    """Inputs with their references, what a reader must know of them, and how far each output may be from its reference."""
 
     samples: list[Sample]
     notes: list[str]
-    computed: dict[str, DType]
+    tolerances: Tolerances
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """What a user gives to a verification: .npz files of inputs and golden outputs, the seed of generated inputs, tolerances in
-    place of the default ones, the seconds that running may take, and what of an artifact's source model was compiled."""
+    place of the default ones and the file that states some (by default the one beside the model), the seconds that running may
+    take, and what of an artifact's source model was compiled."""
 
     inputs: Path | None = None
     expected: Path | None = None
     seed: int = 0
     rtol: float | None = None
     atol: float | None = None
+    tolerances: Path | None = None
     timeout: float | None = None
     choice: Choice = WHOLE
 
@@ -74,7 +75,8 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
         return _samples(graph, partial(oracle_of, path, graph, request.choice), given)
 
-    early = prepared() if given.inputs is not None else None
+    given = replace(given, tolerances=given.tolerances or tolerances_file(path))
+    early = prepared() if given.inputs is not None or given.tolerances is not None else None
     compiled = compile_model(path, request, cache, progress)
     ran, ran_request, notes = compiled, request, []
     reason = request.target.cannot_run(compiled.config["target"])
@@ -99,6 +101,8 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
 
     artifact = open_artifact(path, cache)
     check_runnable(artifact)
+    beside = tolerances_file(path) or (tolerances_file(model) if model is not None else None)
+    given = replace(given, tolerances=given.tolerances or beside)
     clock = Clock(progress)
     with clock.phase("verify"):
         notes: list[str] = []
@@ -131,9 +135,9 @@ def embedded_graph(artifact: Artifact) -> Graph:
 
 def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Samples:
     """Given inputs with their reference, or generated ones. Raises UsageError where given arrays do not fit the graph."""
-    computed = computed_in(graph)
+    tolerances = tolerances_of(graph, given.rtol, given.atol, given.tolerances)
     if given.inputs is None:
-        return Samples(*generated_samples(graph, oracle(), given.seed), computed)
+        return Samples(*generated_samples(graph, oracle(), given.seed), tolerances)
     inputs, sizes = given_inputs(graph, given.inputs)
     label = given.inputs.name
     if given.expected is not None:
@@ -141,8 +145,8 @@ def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Sample
         golden = load_npz(given.expected, "expected outputs")
         golden = with_dtypes(golden, {n: t.dtype.numpy for n, t in results.items()})
         check_expected(results, sizes, golden)
-        return Samples([Sample(label, inputs, Reference(golden, "golden"))], [], computed)
-    return Samples([given_sample(label, inputs, oracle())], [], computed)
+        return Samples([Sample(label, inputs, Reference(golden, "golden"))], [], tolerances)
+    return Samples([given_sample(label, inputs, oracle())], [], tolerances)
 
 
 def _report(
@@ -154,8 +158,8 @@ def _report(
     *,
     executed_on: str,
 ) -> Report:
-    samples, more, computed = given_samples
-    rows = compare_samples(artifact, samples, computed, given.rtol, given.atol, given.timeout)
+    samples, more, tolerances = given_samples
+    rows = compare_samples(artifact, samples, tolerances, given.timeout)
     notes += more + [note for sample in samples for note in sample.reference.notes]
     oracles = dict.fromkeys(r.oracle for s in samples for r in (s.reference, *s.reference.others))
     return Report(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Graph
-from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.runner import run_in_child
 from fornaxc.signature import check_inputs
 from fornaxc.verification.compare import Row, compare_outputs, verdict_of
 from fornaxc.verification.inputs import generate, size_choices
 from fornaxc.verification.oracle import Oracle, OracleRefused, Reference
+from fornaxc.verification.tolerances import Tolerances
 
 SAMPLES = 2  # sizes of the symbolic dims that must agree
 
@@ -82,22 +82,16 @@ def graph_is_symbolic(graph: Graph) -> bool:
 def compare_samples(
     artifact: Path,
     samples: Sequence[Sample],
-    computed: Mapping[str, DType],
-    rtol: float | None,
-    atol: float | None,
+    tolerances: Tolerances,
     timeout: float | None,
 ) -> list[Row]:
-    """Run the artifact on each sample, in a child process, and compare with each of its references.
-
-    `computed` is what `precision.computed_in` says of the graph.
-    """
+    """Run the artifact on each sample, in a child process, and compare with each of its references."""
     results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout)
     rows = []
     for sample, outputs in zip(samples, results, strict=True):
+        within = tolerances.at(sample.inputs)
         for reference in (sample.reference, *sample.reference.others):
-            found = compare_outputs(
-                outputs, reference.outputs, rtol=rtol, atol=atol, sample=sample.label, computed=computed
-            )
+            found = compare_outputs(outputs, reference.outputs, within, sample=sample.label)
             rows += [replace(row, oracle=reference.oracle) for row in found]
     return rows
 

@@ -13,6 +13,7 @@ from fornaxc.importers.onnx.importer import import_onnx
 from fornaxc.ir.types import DType
 from fornaxc.verification.compare import compare_outputs
 from fornaxc.verification.precision import computed_in
+from fornaxc.verification.tolerances import Tolerances
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 18]>
@@ -48,18 +49,18 @@ def test_half_precision_is_followed_to_the_outputs(tmp_path: Path) -> None:
 def test_a_step_of_half_precision_is_an_error_of_single(computed: dict[str, DType], verdict: str, source: str) -> None:
     reference = np.array([0.125, 4.0], np.float32)
     value = reference + np.array([0, 2**-7], np.float32)
-    [row] = compare_outputs({"y": value}, {"y": reference}, computed=computed)
+    [row] = compare_outputs({"y": value}, {"y": reference}, Tolerances(computed=computed))
     assert row.tolerance is not None
     assert (row.verdict, row.tolerance.source) == (verdict, source)
 
 
 def test_integers_stay_exact_whatever_was_computed() -> None:
     one, two = np.array([1]), np.array([2])
-    [row] = compare_outputs({"y": one}, {"y": two}, computed={"y": DType.BF16})
+    [row] = compare_outputs({"y": one}, {"y": two}, Tolerances(computed={"y": DType.BF16}))
     assert row.verdict == "fail"
 
 
 def test_doubles_that_went_through_half_precision() -> None:
     reference = np.array([4.0])
-    [row] = compare_outputs({"y": reference + 2**-7}, {"y": reference}, computed={"y": DType.F16})
+    [row] = compare_outputs({"y": reference + 2**-7}, {"y": reference}, Tolerances(computed={"y": DType.F16}))
     assert row.verdict == "pass"
