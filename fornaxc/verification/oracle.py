@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,23 +12,26 @@ import numpy as np
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir.graph import Array, Graph
-from fornaxc.verification.compare import compare_outputs, verdict_of
-from fornaxc.verification.ort_values import from_ort, to_ort
+from fornaxc.verification.compare import compare_outputs
+from fornaxc.verification.departures import departures
+from fornaxc.verification.ort_runs import OracleRefused, OrtRuns, first_line
 from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
 
-
-class OracleRefused(Exception):
-    """The oracle cannot run this model or these inputs; the text is its reason."""
+__all__ = ["GraphOracle", "OnnxOracle", "Oracle", "OracleRefused", "Reference", "evaluated", "interpreted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an oracle says of one sample, and which oracle it was; `others` are references of further oracles."""
+    """What an oracle says of one sample, and which oracle it was; `others` are references of further oracles.
+
+    `noise` is, by output, how far onnxruntime is from itself (`OrtRuns.noise`); empty where that was not measured.
+    """
 
     outputs: dict[str, Array]
     oracle: str
     notes: tuple[str, ...] = ()
     others: tuple[Reference, ...] = ()
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 Oracle = Callable[[Mapping[str, Array]], Reference]
@@ -35,16 +39,30 @@ Oracle = Callable[[Mapping[str, Array]], Reference]
 
 
 class _RuntimeOracle:
-    """Runs a model file with onnxruntime, optimised and not. Where it refuses or disagrees with itself, `second` decides."""
+    """Runs a model file with onnxruntime, optimised and not. Where it refuses, disagrees with itself or is known to depart from the
+    specification, `second` decides.
+
+    `noise` says whether its disagreement with itself is measured; None: of models that are not large.
+    """
 
     name = "onnxruntime"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, noise: bool | None = None) -> None:
         self._path = path
-        self._sessions: dict[bool, object] = {}
+        self._measure = noise
+
+    @cached_property
+    def runs(self) -> OrtRuns:
+        return OrtRuns(self._path)
+
+    @cached_property
+    def _departures(self) -> list[str]:
+        return departures(self._path, "ort")
 
     def __call__(self, inputs: Mapping[str, Array]) -> Reference:
         """The reference for one sample. Raises OracleRefused where no oracle can give one."""
+        if self._departures:
+            return self.second(inputs, "; ".join(self._departures))
         try:
             plain = self.onnxruntime(inputs, optimise=False)
         except OracleRefused as refusal:
@@ -53,11 +71,27 @@ class _RuntimeOracle:
             optimised = self.onnxruntime(inputs, optimise=True)
         except OracleRefused as refusal:
             return Reference(plain, self.name, (f"onnxruntime's optimised run refused: {refusal}",))
-        rows = compare_outputs(optimised, plain)
-        if verdict_of(rows) == "fail" and any(row.verdict == "fail" for row in rows):
-            worst = next(row for row in rows if row.verdict == "fail")
-            return self.second(inputs, f"{self.name} disagrees with itself on {worst.name!r}: {worst.reason}")
-        return Reference(plain, self.name)
+        noise, notes = self.noise(inputs)
+        wrong = next((row for row in compare_outputs(optimised, plain) if row.verdict == "fail"), None)
+        if wrong is not None:
+            why = f"{self.name} disagrees with itself on {wrong.name!r}: {wrong.reason}"
+            return replace(self.second(inputs, why), noise=noise)
+        return Reference(plain, self.name, notes, noise=noise)
+
+    def noise(self, inputs: Mapping[str, Array]) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+        """How far onnxruntime is from itself, or why that is not measured."""
+        if self._measure is False:
+            return {}, ()
+        if self._measure is None and self.runs.is_large:
+            return {}, ("onnxruntime's noise is not measured for so large a model (--noise does)",)
+        return self.runs.noise(inputs), ()
+
+    def file(self) -> Path:
+        """The model that onnxruntime is given. Raises OracleRefused where there is none."""
+        return self._path
+
+    def check_sizes(self, inputs: Mapping[str, Array]) -> None:
+        """Raise OracleRefused for inputs whose sizes do not fit, where onnxruntime itself would not tell."""
 
     def second(self, inputs: Mapping[str, Array], why: str) -> Reference:
         """The second oracle's reference, with a note that says why it was asked."""
@@ -65,49 +99,41 @@ class _RuntimeOracle:
 
     def onnxruntime(self, inputs: Mapping[str, Array], *, optimise: bool) -> dict[str, Array]:
         """What onnxruntime alone gives for one sample. Raises OracleRefused where it refuses."""
-        import onnxruntime as ort
-
-        try:
-            if optimise not in self._sessions:
-                options = ort.SessionOptions()
-                options.log_severity_level = 4
-                options.intra_op_num_threads = 1  # DynamicQuantizeLSTM gives other numbers with more
-                level = ort.GraphOptimizationLevel
-                options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
-                self._sessions[optimise] = ort.InferenceSession(str(self._path), options, ["CPUExecutionProvider"])
-            session = self._sessions[optimise]
-            names = [o.name for o in session.get_outputs()]  # type: ignore[attr-defined]
-            wanted = {i.name for i in session.get_inputs()}  # type: ignore[attr-defined]
-            feeds = {n: to_ort(a) for n, a in inputs.items() if n in wanted}
-            results = session.run_with_ort_values(names, feeds)  # type: ignore[attr-defined]
-            return {n: from_ort(r) for n, r in zip(names, results, strict=True)}
-        except OracleRefused:
-            raise
-        except Exception as error:
-            raise OracleRefused(_first_line(error)) from error
+        return self.runs(inputs, optimise=optimise)
 
 
 class OnnxOracle(_RuntimeOracle):
     """onnxruntime on a model file, and onnx's ReferenceEvaluator if it must. Lists of maps are the tensors that they are made of."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, noise: bool | None = None) -> None:
         if mentions_zipmap(path):
             self._folder = TemporaryDirectory(prefix="fornaxc-oracle-")
             tensors = Path(self._folder.name) / "model.onnx"
             save_with_tensors(path, tensors)
             path = tensors
-        super().__init__(path)
+        super().__init__(path, noise)
 
     def second(self, inputs: Mapping[str, Array], why: str) -> Reference:
-        from onnx.reference import ReferenceEvaluator
-
         try:
-            evaluator = ReferenceEvaluator(str(self._path))
-            results = evaluator.run(None, dict(inputs))
-            outputs = {n: np.asarray(r) for n, r in zip(evaluator.output_names, results, strict=True)}
-        except Exception as error:
-            raise OracleRefused(f"{why}; onnx's evaluator refused too: {_first_line(error)}") from error
+            outputs = evaluated(self._path, inputs)
+        except OracleRefused as refusal:
+            raise OracleRefused(f"{why}; {refusal}") from refusal
         return Reference(outputs, "onnx-reference", (why,))
+
+
+def evaluated(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What onnx's ReferenceEvaluator makes of a model file. Raises OracleRefused where it cannot, or is known to depart from the specification."""
+    from onnx.reference import ReferenceEvaluator
+
+    known = departures(path, "onnx-reference")
+    if known:
+        raise OracleRefused("; ".join(known))
+    try:
+        evaluator = ReferenceEvaluator(str(path))
+        results = evaluator.run(None, {n: inputs[n] for n in evaluator.input_names if n in inputs})
+        return {n: np.asarray(r) for n, r in zip(evaluator.output_names, results, strict=True)}
+    except Exception as error:
+        raise OracleRefused(f"onnx's evaluator refused: {first_line(error)}") from error
 
 
 class GraphOracle(_RuntimeOracle):
@@ -115,14 +141,22 @@ class GraphOracle(_RuntimeOracle):
 
     name = "onnxruntime (exported graph)"
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, noise: bool | None = None) -> None:
         self._folder = TemporaryDirectory(prefix="fornaxc-oracle-")
-        super().__init__(Path(self._folder.name) / "graph.onnx")
+        super().__init__(Path(self._folder.name) / "graph.onnx", noise)
         self._graph = graph
         self._refused = ""
 
     def __call__(self, inputs: Mapping[str, Array]) -> Reference:
-        self._check_sizes(inputs)
+        self.check_sizes(inputs)
+        try:
+            self.file()
+        except OracleRefused as refusal:
+            return self.second(inputs, str(refusal))
+        return super().__call__(inputs)
+
+    def file(self) -> Path:
+        """The exported graph, written at the first call. Raises OracleRefused where it cannot be exported."""
         if not self._refused and not self._path.exists():
             from fornaxc.export.onnx import save_onnx
 
@@ -131,10 +165,10 @@ class GraphOracle(_RuntimeOracle):
             except UnsupportedError as refusal:
                 self._refused = refusal.message
         if self._refused:
-            return self.second(inputs, self._refused)
-        return super().__call__(inputs)
+            raise OracleRefused(self._refused)
+        return self._path
 
-    def _check_sizes(self, inputs: Mapping[str, Array]) -> None:
+    def check_sizes(self, inputs: Mapping[str, Array]) -> None:
         from fornaxc.ir.binding import ShapeMismatch, bind_dims, check_constraints
 
         names = self._graph.input_names
@@ -145,15 +179,19 @@ class GraphOracle(_RuntimeOracle):
             raise OracleRefused(str(mismatch)) from mismatch
 
     def second(self, inputs: Mapping[str, Array], why: str) -> Reference:
-        from fornaxc.ir.interpreter import run
-
         try:
-            outputs = run(self._graph, [inputs[name] for name in self._graph.input_names])
-        except Exception as error:
-            raise OracleRefused(f"{why}; the numpy interpreter refused too: {_first_line(error)}") from error
-        return Reference(dict(zip(self._graph.output_names, outputs, strict=True)), "numpy-interpreter", (why,))
+            outputs = interpreted(self._graph, inputs)
+        except OracleRefused as refusal:
+            raise OracleRefused(f"{why}; {refusal}") from refusal
+        return Reference(outputs, "numpy-interpreter", (why,))
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+def interpreted(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What the numpy interpreter makes of a graph. Raises OracleRefused where it cannot."""
+    from fornaxc.ir.interpreter import run
+
+    try:
+        outputs = run(graph, [inputs[name] for name in graph.input_names])
+    except Exception as error:
+        raise OracleRefused(f"the numpy interpreter refused: {first_line(error)}") from error
+    return dict(zip(graph.output_names, outputs, strict=True))

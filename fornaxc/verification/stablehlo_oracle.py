@@ -1,4 +1,4 @@
-"""The reference interpreter of StableHLO, in a child process, and its use beside a first oracle.
+"""The reference interpreter of StableHLO, in a child process.
 
 It shares nothing with fornaxc's importer but the reading of the file and the names of arguments: it evaluates the module itself.
 """
@@ -9,15 +9,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fornaxc.ir.graph import Array
 from fornaxc.ir.types import DType
 from fornaxc.npz import load_npz, save_npz, with_dtypes
-from fornaxc.verification.compare import compare_outputs
-from fornaxc.verification.oracle import Oracle, OracleRefused, Reference
+from fornaxc.verification.oracle import OracleRefused, Reference
 
 NAME = "stablehlo-interpreter"
 TIMEOUT = 120.0  # seconds for one sample: the interpreter computes element by element
@@ -63,34 +61,3 @@ class InterpreterOracle:
             lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
             telling = [line for line in lines if "error" in line.lower()] or lines
             raise OracleRefused(f"{NAME}: {telling[-1][:300] if telling else f'exit status {done.returncode}'}")
-
-
-class BothOracles:
-    """Two oracles for each sample. Where one refuses the other stands alone; where they disagree, the reference says so."""
-
-    def __init__(self, first: Oracle, second: Oracle) -> None:
-        self._first = first
-        self._second = second
-
-    def __call__(self, inputs: Mapping[str, Array]) -> Reference:
-        found: list[Reference] = []
-        refusals: list[str] = []
-        for oracle in (self._first, self._second):
-            try:
-                found.append(oracle(inputs))
-            except OracleRefused as refusal:
-                refusals.append(f"one oracle gave no reference: {refusal}")
-        if not found:
-            raise OracleRefused("; ".join(refusals))
-        first, *others = found
-        notes = [*first.notes, *refusals, *(d for other in others for d in _disagreements(first, other))]
-        return replace(first, notes=tuple(notes), others=tuple(others))
-
-
-def _disagreements(first: Reference, second: Reference) -> list[str]:
-    """A sentence for each output that two oracles give differently."""
-    return [
-        f"the oracles disagree on {row.name!r}: {first.oracle} against {second.oracle}: {row.reason or 'values differ'}"
-        for row in compare_outputs(first.outputs, second.outputs)
-        if row.verdict == "fail"
-    ]

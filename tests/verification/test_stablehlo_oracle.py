@@ -15,7 +15,8 @@ from fornaxc.ir.graph import Array
 from fornaxc.sources import Choice
 from fornaxc.verification.oracle import OracleRefused, Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.stablehlo_oracle import BothOracles, InterpreterOracle
+from fornaxc.verification.several import SeveralOracles
+from fornaxc.verification.stablehlo_oracle import InterpreterOracle
 
 MODULE = """
 module @m attributes {jax.uses_shape_polymorphism = true} {
@@ -119,19 +120,19 @@ def test_a_stablehlo_file_has_two_oracles(module: Path, tmp_path: Path) -> None:
 
 
 def test_one_oracle_that_refuses_leaves_the_other() -> None:
-    found = BothOracles(refusing, constant("second", 1))({})
+    found = SeveralOracles(refusing, constant("second", 1))({})
     assert (
         found.oracle == "second" and found.others == () and found.notes == ("one oracle gave no reference: too hard",)
     )
     with pytest.raises(OracleRefused, match=r"too hard; .*too hard"):
-        BothOracles(refusing, refusing)({})
+        SeveralOracles(refusing, refusing)({})
 
 
 def test_a_disagreement_is_said() -> None:
-    found = BothOracles(constant("first", 1), constant("second", 1.5))({})
+    found = SeveralOracles(constant("first", 1), constant("second", 1.5))({})
     assert found.outputs["y"].tolist() == [1] and found.others[0].outputs["y"].tolist() == [1.5]
     assert "the oracles disagree on 'y': first against second" in found.notes[0]
-    assert BothOracles(constant("first", 1), constant("second", 1 + 1e-7))({}).notes == ()
+    assert SeveralOracles(constant("first", 1), constant("second", 1 + 1e-7))({}).notes == ()
 
 
 def refusing(inputs: Mapping[str, Array]) -> Reference:

@@ -1,0 +1,104 @@
+"""Runs of one model file by onnxruntime: optimised or not, with one thread or two; and how far these are from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fornaxc.errors import FornaxError
+from fornaxc.ir.graph import Array
+from fornaxc.ir.types import dtype_of
+from fornaxc.verification.ort_values import from_ort, to_ort
+
+LARGE = 256 << 20  # bytes of a model whose sessions are not kept: each holds the weights once more
+
+
+class OracleRefused(Exception):
+    """The oracle cannot run this model or these inputs; the text is its reason."""
+
+
+class OrtRuns:
+    """Runs of the model at `path`. Sessions are kept, but those of a model of `LARGE` bytes and more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sessions: dict[tuple[bool, int], Any] = {}
+        self.is_large = model_bytes(path) >= LARGE
+
+    def __call__(self, inputs: Mapping[str, Array], *, optimise: bool, threads: int = 1) -> dict[str, Array]:
+        """The outputs for one sample. Raises OracleRefused where onnxruntime refuses."""
+        try:
+            session = self._session(optimise, threads)
+            names = [o.name for o in session.get_outputs()]
+            wanted = {i.name for i in session.get_inputs()}
+            feeds = {n: to_ort(a) for n, a in inputs.items() if n in wanted}
+            results = session.run_with_ort_values(names, feeds)
+            return {n: from_ort(r) for n, r in zip(names, results, strict=True)}
+        except Exception as error:
+            raise OracleRefused(first_line(error)) from error
+
+    def _session(self, optimise: bool, threads: int) -> Any:
+        import onnxruntime as ort
+
+        found = self._sessions.get((optimise, threads))
+        if found is None:
+            options = ort.SessionOptions()
+            options.log_severity_level = 4
+            options.intra_op_num_threads = threads  # DynamicQuantizeLSTM gives other numbers with more than one
+            level = ort.GraphOptimizationLevel
+            options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+            found = ort.InferenceSession(str(self._path), options, ["CPUExecutionProvider"])
+            if not self.is_large:
+                self._sessions[optimise, threads] = found
+        return found
+
+    def noise(self, inputs: Mapping[str, Array]) -> dict[str, dict[str, float]]:
+        """By output, the largest difference that onnxruntime's optimiser makes, and that a second thread makes.
+
+        What a run that refuses would tell is left out.
+        """
+        runs: dict[str, dict[str, Array]] = {}
+        for name, optimise, threads in (("plain", False, 1), ("optimised", True, 1), ("threaded", True, 2)):
+            with suppress(OracleRefused):
+                runs[name] = self(inputs, optimise=optimise, threads=threads)
+        pairs = {"optimiser": ("plain", "optimised"), "threads": ("optimised", "threaded")}
+        found: dict[str, dict[str, float]] = {}
+        for what, (a, b) in pairs.items():
+            if a in runs and b in runs:
+                for name in runs[a]:
+                    found.setdefault(name, {})[what] = difference(runs[a][name], runs[b][name])
+        return found
+
+
+def difference(a: Array, b: Array) -> float:
+    """The largest absolute difference; inf where type, shape, NaN or infinities differ, 0 where there are no elements."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return float(np.inf)
+    if not a.size:
+        return 0.0
+    if not dtype_of(a.dtype).is_float:
+        return float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()) or float((a != b).any())
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    numbers = np.isfinite(wide) & np.isfinite(other)
+    same = numbers | (wide == other) | (np.isnan(wide) & np.isnan(other))
+    return float(np.max(np.abs(wide - other), where=numbers, initial=0.0)) if same.all() else float(np.inf)
+
+
+def model_bytes(path: Path) -> int:
+    """The size of a model file with its external data; of what cannot be read, 0."""
+    from fornaxc.importers.onnx.reader import open_model
+
+    try:
+        return sum(file.stat().st_size for file in open_model(path).files())
+    except (OSError, FornaxError):
+        return 0
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in short."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
