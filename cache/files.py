@@ -88,6 +88,16 @@ def replacing(final: Path, temporary_folder: Path, *, durable: bool = True, pref
         sync_folder(final.parent)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a user's file in one step. Raises UsageError if it is no place for a file, CacheError if writing fails."""
+    final = place_for_a_file(path)
+    try:
+        with replacing(final, final.parent, prefix=f".{final.name[:100]}-") as fd:
+            write_all(fd, data)
+    except OSError as error:
+        raise cache_error(error, path, "choose another place for the file") from error
+
+
 def discard(path: Path) -> None:
     """Remove a file that nobody needs; not being able to is not a failure."""
     with suppress(OSError):

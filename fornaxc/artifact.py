@@ -148,6 +148,16 @@ def _checked(artifact: Artifact) -> Artifact:
     return artifact
 
 
+def check_source(artifact: Artifact, model: Path, digest: str) -> None:
+    """Raise UsageError unless a model file, of this digest, is what the artifact was compiled from."""
+    if digest != artifact.config["source"]["digest"]:
+        raise UsageError(
+            f"{model} is not the model that {artifact.path} was compiled from",
+            code="FX225",
+            details=[{"artifact": artifact.config["source"]["digest"], "model": digest}],
+        )
+
+
 def check_runnable(artifact: Artifact) -> None:
     """Raise ArtifactError unless this machine's MAX and devices are those that the artifact was made for."""
     made, here = artifact.config["toolchain"]["max"], toolchain_versions()["max"]

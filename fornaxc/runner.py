@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,43 +28,97 @@ _ERRORS = {cls.__name__: cls for cls in (ArtifactError, ToolchainError, UsageErr
 
 
 def run_in_child(
-    artifact: Path, samples: Sequence[Mapping[str, Array]], *, threads: int | None = None, timeout: float | None = None
+    artifact: Path, samples: Iterable[Mapping[str, Array]], *, threads: int | None = None, timeout: float | None = None
 ) -> list[dict[str, Array]]:
-    """The outputs of an artifact for each sample of inputs.
+    """The outputs of an artifact for each sample of inputs. Raises as `Running` does."""
+    with Running(artifact, threads=threads, timeout=timeout) as run:
+        return [run(sample) for sample in samples]
 
-    Raises what `fornaxc.runtime` raises, and ToolchainError where the process dies or takes longer than `timeout` seconds.
+
+class Running:
+    """An artifact in a child process that runs one sample at each call; after a call that failed, the next starts a new process if it must.
+
+    A call raises what `fornaxc.runtime` raises, and ToolchainError where the process dies or takes longer than `timeout` seconds for
+    the sample, loading included.
     """
-    with TemporaryDirectory(prefix="fornaxc-run-") as name:
-        folder = Path(name)
-        for index, sample in enumerate(samples):
-            save_tensors(folder / f"in{index}", sample)
-        job = {"artifact": str(artifact), "count": len(samples), "threads": threads, "folder": str(folder)}
-        (folder / "job.json").write_text(json.dumps(job))
-        command = [sys.executable, "-m", "fornaxc.runner", str(folder / "job.json")]
+
+    def __init__(self, artifact: Path, *, threads: int | None = None, timeout: float | None = None) -> None:
+        self._artifact = artifact
+        self._threads = threads
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers = -1
+
+    def __enter__(self) -> Running:
+        self._place = TemporaryDirectory(prefix="fornaxc-run-")
+        self._folder = Path(self._place.name)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._end()
+        self._place.cleanup()
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name for one sample of inputs."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        for name in ("in", "out"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+        save_tensors(self._folder / "in", inputs)
+        with suppress(BrokenPipeError):
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        ready, _, _ = select.select([self._answers], [], [], self._timeout)
+        if not ready:
+            self._end()
+            raise ToolchainError(f"the model ran longer than {self._timeout:g} s", code="FX512")
+        if not os.read(self._answers, 1):
+            status = process.wait()
+            self._end()
+            raise self._death(status)
+        raise_reported(json.loads((self._folder / "result.json").read_text()))
+        return load_tensors(self._folder / "out")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._answers, told = os.pipe()
+        job = {"artifact": str(self._artifact), "threads": self._threads, "answers": told, "folder": str(self._folder)}
+        (self._folder / "job.json").write_text(json.dumps(job))
+        command = [sys.executable, "-m", "fornaxc.runner", str(self._folder / "job.json")]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise ToolchainError(f"the model ran longer than {timeout:g} s", code="FX512") from None
-        return _results(folder, len(samples), done)
+            with (self._folder / "stderr").open("wb") as errors:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=(told,)
+                )
+        finally:
+            os.close(told)  # the child has it: where the child dies, reading ends
+        return self._process
 
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()  # it holds nothing that must be put away
+        with suppress(BrokenPipeError):
+            process.communicate()
+        os.close(self._answers)
 
-def _results(folder: Path, count: int, done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Array]]:
-    try:
-        result = json.loads((folder / "result.json").read_text())
-    except (OSError, ValueError):
-        how, hint = ending(done.returncode, "MAX crashed; the details have its last words")
-        tail = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
-        raise ToolchainError(
+    def _death(self, status: int) -> ToolchainError:
+        how, hint = ending(status, "MAX crashed; the details have its last words")
+        tail = (self._folder / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
+        return ToolchainError(
             f"the process that ran the model {how}",
             code="FX513",
             details=[{"stderr": line} for line in tail],
             hint=hint,
-        ) from None
+        )
+
+
+def raise_reported(result: Mapping[str, Any]) -> None:
+    """Raise the error that a child process wrote down as {"kind": the class, "error": its document}, where it did."""
     if "error" in result:
         error = result["error"]
         cls: type[FornaxError] = _ERRORS.get(result["kind"], ToolchainError)
         raise cls(error["message"], code=error["code"], details=error["details"], hint=error["hint"])
-    return [load_tensors(folder / f"out{index}") for index in range(count)]
 
 
 _FOREIGN = {d.numpy.name: d.numpy for d in DType if d.numpy.isbuiltin != 1}
@@ -95,21 +152,22 @@ def _bits(dtype: np.dtype[Any]) -> type:
 
 
 def main() -> None:
-    """Do the job in the file that the command line names."""
+    """Run the artifact of the job that the command line names, once for each line on stdin; a byte tells the parent that it did."""
     job = json.loads(Path(sys.argv[1]).read_text())
     folder = Path(job["folder"])
-    result: dict[str, Any] = {}
-    try:
-        from fornaxc.runtime import load
+    model: Any = None
+    while sys.stdin.buffer.readline():
+        result: dict[str, Any] = {}
+        try:
+            if model is None:
+                from fornaxc.runtime import load
 
-        model = load(job["artifact"], threads=job["threads"])
-        for index in range(job["count"]):
-            save_tensors(folder / f"out{index}", model.run(load_tensors(folder / f"in{index}")))
-    except FornaxError as error:
-        result = {"kind": type(error).__name__, "error": error.to_json()}
-    (folder / "result.json").write_text(json.dumps(result))
-    sys.stdout.flush()
-    sys.stderr.flush()
+                model = load(job["artifact"], threads=job["threads"])
+            save_tensors(folder / "out", model.run(load_tensors(folder / "in")))
+        except FornaxError as error:
+            result = {"kind": type(error).__name__, "error": error.to_json()}
+        (folder / "result.json").write_text(json.dumps(result))
+        os.write(job["answers"], b".")
     os._exit(0)  # MAX may abort in its own clean-up
 
 

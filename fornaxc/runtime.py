@@ -52,15 +52,34 @@ class Model:
 
         Raises UsageError for a wrong name, dtype or shape, ToolchainError where MAX fails.
         """
+        return self.fetch(self.execute(self.prepare(inputs)))
+
+    def prepare(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The inputs, checked, as buffers on the device, in the order of the signature: the first of the three steps of `run`."""
         signature = {t.name: t.type for t in self.inputs}
         arrays, _ = check_inputs(signature, self._constraints, inputs)
-        buffers = [to_buffer(array, signature[name].dtype, self._device) for name, array in arrays.items()]
+        return [to_buffer(array, signature[name].dtype, self._device) for name, array in arrays.items()]
+
+    def execute(self, buffers: Sequence[Any]) -> list[Any]:
+        """Start the program, whose results a GPU may still be computing when this returns: `synchronize` waits for them."""
         try:
-            results = self._engine.execute(*buffers)
+            results: list[Any] = self._engine.execute(*buffers)
         except Exception as error:
             lines = str(error).splitlines() or [type(error).__name__]
             raise ToolchainError(f"the model failed at run time: {lines[0][:300]}", code="FX510") from error
+        return results
+
+    def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
+        """The results as arrays by output name, copied to the host."""
         return {t.name: to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given."""
+        self._device.synchronize()
+
+    def kernels(self) -> list[str]:
+        """What MAX says of each kernel of the program, in the order of execution: the operations that were fused into it."""
+        return [str(summary) for summary in self._engine.kernel_summaries]
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(f"{t.name} {t.type}" for t in side) for side in (self.inputs, self.outputs))
@@ -76,8 +95,7 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     artifact = open_artifact(Path(path))
     check_runnable(artifact)
     types, arrays = artifact.weights()
-    if threads and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    use_processors(threads)
 
     from max import driver, engine
 
@@ -96,6 +114,17 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ToolchainError(f"MAX cannot load {path}: {lines[0][:300]}", code="FX511") from error
     return Model(artifact, model, device, (arrays, registry, session))
+
+
+def use_processors(count: int | None) -> None:
+    """Keep this process to the first `count` of the processors that it may use, where the system can (Linux)."""
+    if count and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _plain(dtype: DType) -> bool:

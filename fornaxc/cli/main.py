@@ -20,6 +20,7 @@ _VERBS = {
     "compile": "Compile a model for a target, ahead of time.",
     "verify": "Prove an artifact's numbers against onnxruntime.",
     "reduce": "Make a small model that fails in the same way.",
+    "bench": "Measure how fast an artifact runs, alone or beside onnxruntime.",
     "run": "Run an artifact on inputs from an .npz file.",
     "inspect": "Show what a model or an artifact holds.",
     "export": "Write a graph as an ONNX model.",

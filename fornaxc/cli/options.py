@@ -67,6 +67,14 @@ dims = click.option(
     callback=_dims,
     help="Pin a symbolic dim to a size; may be repeated. Others stay symbolic.",
 )
+sizes = click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=SIZE",
+    callback=_dims,
+    help="The size of a symbolic dim in the generated inputs; may be repeated. Nothing is pinned by it.",
+)
 _entry = click.option("--entry", metavar="NAME", help="The function of a StableHLO module, where several are public.")
 _freeze = click.option(
     "--freeze", type=FILE, metavar="PARAMS.npz", help="Arguments of a StableHLO function, by name, that become weights."

@@ -1,0 +1,1 @@
+"""How fast an artifact runs, alone or beside onnxruntime or another artifact."""

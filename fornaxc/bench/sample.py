@@ -1,0 +1,49 @@
+"""Inputs to measure with: given ones, or generated ones at the sizes that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fornaxc.errors import UsageError
+from fornaxc.ir.dims import symbols
+from fornaxc.ir.graph import Array, Graph
+from fornaxc.signature import check_inputs
+from fornaxc.verification.inputs import generate, size_choices
+from fornaxc.verification.verify import given_inputs
+
+
+def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: int) -> tuple[str, dict[str, Array]]:
+    """A label and the arrays by input name: those of the file `inputs`, or seeded ones. `sizes` are of symbolic dims; others are chosen.
+
+    Raises UsageError where the file is not what the graph takes, or where no inputs of these sizes meet its conditions.
+    """
+    if inputs is not None:
+        if sizes:
+            raise UsageError(
+                "--size is of generated inputs, and --inputs gives them", code="FX260", hint="leave out one of them"
+            )
+        return inputs.name, given_inputs(graph, inputs)[0]
+    names = dict.fromkeys(n for v in graph.inputs for d in v.type.shape for n in sorted(symbols(d)))
+    for name, size in sizes.items():
+        if name not in names:
+            known = f"the symbolic dims are: {', '.join(names)}" if names else "all its dims have one size"
+            raise UsageError(f"no symbolic dim of the inputs is named {name!r}", code="FX215", hint=known)
+        if size < 1:
+            raise UsageError(f"the dim {name!r} cannot have size {size} here", code="FX214", hint="give 1 or more")
+    signature = {v.name: v.type for v in graph.inputs}
+    why = "no sizes of the other dims go with them"
+    for choice in size_choices(graph):
+        chosen = {**choice, **sizes}
+        try:
+            arrays, _ = check_inputs(signature, graph.constraints, generate(graph, chosen, seed))
+        except UsageError as mismatch:
+            why = mismatch.message
+            continue
+        return ", ".join(f"{name}={size}" for name, size in chosen.items()) or "static", arrays
+    asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    raise UsageError(
+        f"no inputs can be made{f' with {asked}' if asked else ''}: {why}",
+        code="FX261",
+        hint="give inputs with --inputs",
+    )
