@@ -28,18 +28,26 @@ _ERRORS = {cls.__name__: cls for cls in (ArtifactError, ToolchainError, UsageErr
 
 
 def run_in_child(
-    artifact: Path, samples: Iterable[Mapping[str, Array]], *, threads: int | None = None, timeout: float | None = None
+    artifact: Path,
+    samples: Iterable[Mapping[str, Array]],
+    *,
+    threads: int | None = None,
+    timeout: float | None = None,
+    kernels: list[str] | None = None,
 ) -> list[dict[str, Array]]:
-    """The outputs of an artifact for each sample of inputs. Raises as `Running` does."""
+    """The outputs of an artifact for each sample of inputs; what MAX says of its kernels is added to `kernels`. Raises as `Running` does."""
     with Running(artifact, threads=threads, timeout=timeout) as run:
-        return [run(sample) for sample in samples]
+        outputs = [run(sample) for sample in samples]
+        if kernels is not None:
+            kernels += run.kernels
+        return outputs
 
 
 class Running:
     """An artifact in a child process that runs one sample at each call; after a call that failed, the next starts a new process if it must.
 
     A call raises what `fornaxc.runtime` raises, and ToolchainError where the process dies or takes longer than `timeout` seconds for
-    the sample, loading included.
+    the sample, loading included. `kernels` is, after the first call, what MAX says of each kernel of the program.
     """
 
     def __init__(self, artifact: Path, *, threads: int | None = None, timeout: float | None = None) -> None:
@@ -48,6 +56,7 @@ class Running:
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
+        self.kernels: list[str] = []
 
     def __enter__(self) -> Running:
         self._place = TemporaryDirectory(prefix="fornaxc-run-")
@@ -76,7 +85,9 @@ class Running:
             status = process.wait()
             self._end()
             raise self._death(status)
-        raise_reported(json.loads((self._folder / "result.json").read_text()))
+        result = json.loads((self._folder / "result.json").read_text())
+        raise_reported(result)
+        self.kernels = result["kernels"]
         return load_tensors(self._folder / "out")
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -164,6 +175,7 @@ def main() -> None:
 
                 model = load(job["artifact"], threads=job["threads"])
             save_tensors(folder / "out", model.run(load_tensors(folder / "in")))
+            result = {"kernels": model.kernels()}
         except FornaxError as error:
             result = {"kind": type(error).__name__, "error": error.to_json()}
         (folder / "result.json").write_text(json.dumps(result))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fornaxc.verification.compare import Row
+from fornaxc.verification.execution import Execution
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`verdict` is pass, fail or unproven: nothing differed, but the target itself did not run.
+    """`verdict` is pass, fail or unproven: nothing differed, but the target itself did not run, or no input decides any output.
 
     `executed_on` is the device that ran the artifact, `oracle` where the references came from, `samples` the sizes of
-    the symbolic dims tried, `notes` what a reader must know.
+    the symbolic dims tried, `notes` what a reader must know. `unproven` are outputs of which nothing is proven, with the reason; `execution`
+    tells what ran where.
     """
 
     verdict: str
@@ -28,6 +30,8 @@ class Report:
     host_nodes: Sequence[dict[str, Any]] = ()
     seed: int | None = None
     phases: dict[str, float] = field(default_factory=dict)
+    unproven: Mapping[str, str] = field(default_factory=dict)
+    execution: Execution | None = None
 
     @property
     def exit(self) -> int:
@@ -44,6 +48,9 @@ class Report:
             "outputs": [row.to_json() for row in self.rows],
             "samples": list(self.samples),
             "notes": list(self.notes),
+            "rules": sorted({row.rule for row in self.rows if row.rule}),
+            "unproven_outputs": dict(self.unproven),
+            "execution": None if self.execution is None else self.execution.to_json(),
             "host_nodes": [dict(n) for n in self.host_nodes],
             "seed": self.seed,
             "phases": self.phases,

@@ -29,6 +29,15 @@ class SeveralOracles:
         return together(found, refusals)
 
 
+def reference_beside(first: Reference, oracle: Oracle, inputs: Mapping[str, Array]) -> Reference:
+    """A reference that is known with those of an oracle, or with the note that it refused."""
+    try:
+        found = oracle(inputs)
+    except OracleRefused as refusal:
+        return together([first], [f"one oracle gave no reference: {refusal}"])
+    return together([first, replace(found, others=()), *found.others], [])
+
+
 def together(found: list[Reference], refusals: list[str]) -> Reference:
     """The first reference with the others beside it, the notes of all, and a note for each disagreement with the first."""
     first, *others = found

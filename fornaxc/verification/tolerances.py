@@ -58,6 +58,10 @@ class Tolerances:
             return self
         return replace(self, lengths=addition_counts(self.graph, sizes))
 
+    def is_chosen(self, name: str) -> bool:
+        """Whether the user chose the tolerance of an output."""
+        return self.rtol is not None or self.atol is not None or name in self.stated
+
     def __call__(self, name: str, dtype: DType) -> Tolerance:
         computed = self.computed.get(name)
         default = tolerance_for(dtype, computed)
