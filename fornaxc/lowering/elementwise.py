@@ -469,4 +469,9 @@ def bitcast(c: LoweringContext, op: Bitcast, x: T) -> T:
 
 
 def _bits_as(c: LoweringContext, x: T, dtype: DType) -> T:
+    """The bits of `x` as another type. Truth values are the bytes 0 and 1; any other byte counts as 1."""
+    if x.dtype == DType.bool and dtype.size_in_bytes == 1:
+        return _bits_as(c, ops.cast(x, DType.uint8), dtype)
+    if dtype == DType.bool and x.dtype != dtype:
+        return ops.not_equal(_bits_as(c, x, DType.uint8), c.scalar(0, DType.uint8))
     return x if x.dtype == dtype else c.custom("fx_bitcast", [x], [TensorType(dtype, x.shape, c.device)])[0]

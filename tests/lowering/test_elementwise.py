@@ -148,6 +148,11 @@ def add_casts() -> None:
         x = np.array([0, 1, 2, 100]).astype(source)
         wanted = dtype_of(target)
         SUITE.add(f"bitcast_{x.dtype}", lambda b, v, t=wanted: b.emit(Bitcast(t), v), x)
+    for target in (DType.U8, DType.I8):
+        SUITE.add(f"bitcast_bool_{target}", lambda b, v, t=target: b.emit(Bitcast(t), v), flags)
+    for kind in (np.uint8, np.int8):
+        x = np.array([0, 1, 2, 127]).astype(kind)
+        SUITE.add(f"bitcast_{x.dtype}_bool", lambda b, v: b.emit(Bitcast(DType.BOOL), v), x)
     for shape in ((), (0, 3), (2, 3, 4), (1, 2, 1, 2, 3)):
         x = np.linspace(-2, 2, int(np.prod(shape))).astype(np.float32).reshape(shape)
         SUITE.add(f"shape_{len(shape)}_{x.size}", lambda b, v: b.emit(Unary("exp"), b.emit(Binary("add"), v, v)), x)

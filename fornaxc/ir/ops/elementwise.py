@@ -332,7 +332,7 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Bitcast(Op):
-    """The same bits as another element type of the same width."""
+    """The same bits as another element type of the same width; a truth value is the byte 0 or 1, and any other byte is true."""
 
     dtype: DType
 
@@ -343,4 +343,5 @@ class Bitcast(Op):
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         concrete(*arrays)
-        return (arrays[0].view(self.dtype.numpy),)
+        x = arrays[0]
+        return (x.view(np.uint8) != 0 if self.dtype is DType.BOOL else x.view(self.dtype.numpy),)
