@@ -23,7 +23,7 @@ from fornaxc.mapping import contiguous, release_pages
 
 ALIGNMENT = 64
 PART_BYTES = 1 << 26  # written at a time
-_NAMES = {
+SAFETENSORS_NAMES = {
     DType.BOOL: "BOOL",
     DType.I8: "I8",
     DType.I16: "I16",
@@ -58,7 +58,7 @@ def write_weights(file: BinaryIO, weights: Sequence[Constant]) -> None:
     for number, weight in enumerate(weights):
         size = weight.type.nbytes
         header[f"w{number}"] = {
-            "dtype": _NAMES.get(weight.type.dtype, "U8"),
+            "dtype": SAFETENSORS_NAMES.get(weight.type.dtype, "U8"),
             "shape": list(weight.type.shape),
             "data_offsets": [offset, offset + size],
         }

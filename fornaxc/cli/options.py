@@ -100,7 +100,12 @@ timeout = click.option(
 )
 
 
-inputs = click.option("--inputs", type=FILE, metavar="IN.npz", help="Inputs by name; generated without this.")
+inputs = click.option(
+    "--inputs",
+    type=FILE,
+    metavar="PATH",
+    help="Inputs by name: an .npz, safetensors or TensorProto (.pb) file, or a folder of samples (docs/cli.md); generated without this.",
+)
 seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
 _rtol = click.option("--rtol", type=Finite(min=0), help="Relative tolerance, in place of the dtype's.")
 _atol = click.option("--atol", type=Finite(min=0), help="Absolute tolerance, in place of the dtype's.")

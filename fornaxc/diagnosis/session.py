@@ -138,7 +138,7 @@ def chosen_sample(
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         return next((s for s in samples if s.label in failing), samples[0])
-    return given_sample(inputs.name, given_inputs(graph, inputs)[0], oracle)
+    return given_sample(inputs.name, given_inputs(graph, inputs, failing)[0], oracle)
 
 
 def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array] | None, str]:

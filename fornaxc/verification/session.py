@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,38 +15,43 @@ from fornaxc.cache.evidence import remember
 from fornaxc.compiler import Request, compile_model, timestamp
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.ir.graph import Graph
-from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.phases import Clock, Progress
-from fornaxc.signature import check_expected
-from fornaxc.sources import WHOLE, Choice, import_source
+from fornaxc.sources import WHOLE, Choice, format_of, import_source
 from fornaxc.targets import parse_target
-from fornaxc.verification.oracle import GraphOracle, Oracle, Reference
+from fornaxc.verification.execution import execution, unproven_outputs
+from fornaxc.verification.float64 import InDouble
+from fornaxc.verification.given import load_expected, load_inputs, tensor_sets
+from fornaxc.verification.oracle import Oracle, Reference
 from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.report import Report
+from fornaxc.verification.several import reference_beside
 from fornaxc.verification.tolerances import Tolerances, tolerances_file, tolerances_of
 from fornaxc.verification.verify import (
     Sample,
     compare_samples,
     generated_samples,
-    given_inputs,
     given_sample,
     verdict,
 )
 
 
 class Samples(NamedTuple):
-    """Inputs with their references, what a reader must know of them, and how far each output may be from its reference."""
+    """Inputs with their references, what a reader must know of them, how far each output may be from its reference, and the graph whose
+    numbers are compared, as it is and in double precision."""
 
     samples: list[Sample]
     notes: list[str]
     tolerances: Tolerances
+    graph: Graph
+    doubled: InDouble
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a user gives to a verification: .npz files of inputs and golden outputs, the seed of generated inputs, tolerances in
+    """What a user gives to a verification: files or folders of inputs and golden outputs, the seed of generated inputs, tolerances in
     place of the default ones and the file that states some (by default the one beside the model), the seconds that running may
-    take, and what of an artifact's source model was compiled."""
+    take, what of an artifact's source model was compiled, the names of oracles (`named.ORACLES`), and whether onnxruntime's noise and the
+    errors from float64 are measured (None: where they are cheap)."""
 
     inputs: Path | None = None
     expected: Path | None = None
@@ -57,8 +61,17 @@ class Given:
     tolerances: Path | None = None
     timeout: float | None = None
     choice: Choice = WHOLE
+    oracles: Sequence[str] = ()
+    noise: bool | None = None
+    float64: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.oracles and ("golden" in self.oracles) != (self.expected is not None):
+            raise UsageError(
+                "the oracle `golden` and --expected belong together",
+                code="FX238",
+                hint="give golden outputs with --expected, and name golden among the oracles or name none",
+            )
         if self.expected is not None and self.inputs is None:
             raise UsageError(
                 "--expected needs the inputs that it belongs to", code="FX226", hint="give them with --inputs"
@@ -73,7 +86,7 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
 
     def prepared() -> Samples:
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
-        return _samples(graph, partial(oracle_of, path, graph, request.choice), given)
+        return _samples(graph, path, graph, replace(given, choice=request.choice))
 
     given = replace(given, tolerances=given.tolerances or tolerances_file(path))
     early = prepared() if given.inputs is not None or given.tolerances is not None else None
@@ -89,7 +102,13 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
     clock = Clock(progress)
     with clock.phase("verify"):
         report = _report(
-            ran.path, compiled.config, early or prepared(), notes, given, executed_on=ran_request.target.label
+            open_artifact(ran.path, cache),
+            ran.path,
+            compiled.config,
+            early or prepared(),
+            notes,
+            given,
+            ran_request.target.label,
         )
         _record(cache, compiled.artifact.descriptor.digest, report)
     return replace(report, phases={**compiled.seconds, **clock.seconds})
@@ -101,13 +120,13 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
 
     artifact = open_artifact(path, cache)
     check_runnable(artifact)
-    beside = tolerances_file(path) or (tolerances_file(model) if model is not None else None)
-    given = replace(given, tolerances=given.tolerances or beside)
+    stated = tolerances_file(path) or (tolerances_file(model) if model is not None else None)
+    given = replace(given, tolerances=given.tolerances or stated)
     clock = Clock(progress)
     with clock.phase("verify"):
         notes: list[str] = []
         graph = embedded_graph(artifact)
-        oracle: Callable[[], Oracle] = partial(GraphOracle, graph)
+        source = graph
         if model is not None:
             source, facts = import_source(model, {}, cache.digests.of_file, given.choice)
             if facts["digest"] != artifact.config["source"]["digest"]:
@@ -116,11 +135,11 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
                     code="FX225",
                     details=[{"artifact": artifact.config["source"]["digest"], "model": facts["digest"]}],
                 )
-            oracle = partial(oracle_of, model, source, given.choice)
         elif given.expected is None:
             notes.append("the reference is the artifact's own graph: its import from the source model is not proven")
         label = artifact.config["target"]["label"]
-        report = _report(path, artifact.config, _samples(graph, oracle, given), notes, given, executed_on=label)
+        samples = _samples(graph, model, source, given)
+        report = _report(artifact, path, artifact.config, samples, notes, given, label)
         _record(artifact.cache or cache, artifact.digest, report)
     return replace(report, phases=clock.seconds)
 
@@ -133,37 +152,59 @@ def embedded_graph(artifact: Artifact) -> Graph:
     return graph_from_json(json.loads(artifact.read(media.IR)), lambda number, type: arrays[number])
 
 
-def _samples(graph: Graph, oracle: Callable[[], Oracle], given: Given) -> Samples:
-    """Given inputs with their reference, or generated ones. Raises UsageError where given arrays do not fit the graph."""
+def _samples(graph: Graph, path: Path | None, source: Graph, given: Given) -> Samples:
+    """Given inputs with their reference, or generated ones. `graph` says what inputs and outputs are; `source` is what the model file `path`
+    was imported as, where there is one. Raises UsageError where given arrays do not fit the graph."""
     tolerances = tolerances_of(graph, given.rtol, given.atol, given.tolerances)
+    file = path if path is not None and format_of(path) == "onnx" else None
+    doubled = InDouble(source, file, given.float64)
+
+    def oracle() -> Oracle:
+        return oracle_of(path, source, given.choice, given.oracles, given.noise)
+
+    def judged(samples: list[Sample], notes: list[str]) -> Samples:
+        return Samples(samples, notes, tolerances, source, doubled)
+
     if given.inputs is None:
-        return Samples(*generated_samples(graph, oracle(), given.seed), tolerances)
-    inputs, sizes = given_inputs(graph, given.inputs)
-    label = given.inputs.name
-    if given.expected is not None:
-        results = {n: v.type for n, v in zip(graph.output_names, graph.outputs, strict=True)}
-        golden = load_npz(given.expected, "expected outputs")
-        golden = with_dtypes(golden, {n: t.dtype.numpy for n, t in results.items()})
-        check_expected(results, sizes, golden)
-        return Samples([Sample(label, inputs, Reference(golden, "golden"))], [], tolerances)
-    return Samples([given_sample(label, inputs, oracle())], [], tolerances)
+        return judged(*generated_samples(graph, oracle(), given.seed))
+    sets = tensor_sets(given.inputs)
+    loaded = [load_inputs(graph, files) for files in sets]
+    if given.expected is None:
+        judge = oracle()
+        return judged([given_sample(s.label, inputs, judge) for s, (inputs, _) in zip(sets, loaded, strict=True)], [])
+    golden = tensor_sets(given.expected, "output")
+    if len(golden) != len(sets):
+        raise UsageError(
+            f"{given.inputs} holds {len(sets)} samples, and {given.expected} the outputs of {len(golden)}", code="FX226"
+        )
+    samples = [
+        Sample(s.label, inputs, Reference(load_expected(graph, outputs, sizes), "golden"))
+        for s, (inputs, sizes), outputs in zip(sets, loaded, golden, strict=True)
+    ]
+    if len(given.oracles) > 1:
+        judge = oracle()
+        samples = [replace(s, reference=reference_beside(s.reference, judge, s.inputs)) for s in samples]
+    return judged(samples, [])
 
 
 def _report(
-    artifact: Path,
+    artifact: Artifact,
+    path: Path,
     config: dict[str, Any],
     given_samples: Samples,
     notes: list[str],
     given: Given,
-    *,
     executed_on: str,
 ) -> Report:
-    samples, more, tolerances = given_samples
-    rows = compare_samples(artifact, samples, tolerances, given.timeout)
+    """Run `artifact`, which lies at `path`, and compare; `config` is that of the artifact to be proven, which may be for another target."""
+    samples, more, tolerances, graph, doubled = given_samples
+    rows, kernels = compare_samples(path, samples, tolerances, given.timeout, doubled)
+    unproven = unproven_outputs(graph)
+    notes += [f"nothing was proven for output {name!r}: {why}" for name, why in unproven.items()]
     notes += more + [note for sample in samples for note in sample.reference.notes]
     oracles = dict.fromkeys(r.oracle for s in samples for r in (s.reference, *s.reference.others))
     return Report(
-        verdict(rows, config["target"]["label"], executed_on),
+        verdict(rows, config["target"]["label"], executed_on, unproven),
         config["target"]["label"],
         executed_on,
         ", ".join(oracles),
@@ -173,6 +214,8 @@ def _report(
         list(dict.fromkeys(notes)),
         config["host_nodes"],
         given.seed if given.inputs is None else None,
+        unproven=unproven,
+        execution=execution(embedded_graph(artifact), graph, executed_on, artifact.config["host_nodes"], kernels),
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Array, Graph
-from fornaxc.npz import load_npz, with_dtypes
 from fornaxc.runner import run_in_child
-from fornaxc.signature import check_inputs
 from fornaxc.verification.compare import Row, compare_outputs, verdict_of
+from fornaxc.verification.float64 import InDouble
+from fornaxc.verification.given import load_inputs, tensor_sets
 from fornaxc.verification.inputs import generate, size_choices
 from fornaxc.verification.oracle import Oracle, OracleRefused, Reference
 from fornaxc.verification.tolerances import Tolerances
@@ -29,11 +29,11 @@ class Sample:
     reference: Reference
 
 
-def given_inputs(graph: Graph, path: Path) -> tuple[dict[str, Array], dict[str, Dim]]:
-    """The arrays of an .npz file in the graph's order, and the sizes of its symbols. UsageError where they are not the graph's inputs."""
-    signature = {v.name: v.type for v in graph.inputs}
-    loaded = with_dtypes(load_npz(path, "inputs"), {n: t.dtype.numpy for n, t in signature.items()})
-    return check_inputs(signature, graph.constraints, loaded)
+def given_inputs(graph: Graph, path: Path, among: Sequence[str] = ()) -> tuple[dict[str, Array], dict[str, Dim]]:
+    """The arrays of a sample in files (`given.tensor_sets`), and the sizes of the graph's symbols: of several samples the first whose label
+    is `among` some, else the first. UsageError where they are not the graph's inputs."""
+    sets = tensor_sets(path)
+    return load_inputs(graph, next((s for s in sets if s.label in among), sets[0]))
 
 
 def given_sample(label: str, inputs: dict[str, Array], oracle: Oracle) -> Sample:
@@ -41,7 +41,7 @@ def given_sample(label: str, inputs: dict[str, Array], oracle: Oracle) -> Sample
     try:
         return Sample(label, inputs, oracle(inputs))
     except OracleRefused as refusal:
-        raise UsageError(f"no oracle accepts these inputs: {refusal}", code="FX227") from refusal
+        raise UsageError(f"no oracle accepts the inputs {label}: {refusal}", code="FX227") from refusal
 
 
 def generated_samples(graph: Graph, oracle: Oracle, seed: int) -> tuple[list[Sample], list[str]]:
@@ -84,19 +84,30 @@ def compare_samples(
     samples: Sequence[Sample],
     tolerances: Tolerances,
     timeout: float | None,
-) -> list[Row]:
-    """Run the artifact on each sample, in a child process, and compare with each of its references."""
-    results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout)
-    rows = []
+    doubled: InDouble | None = None,
+) -> tuple[list[Row], list[str]]:
+    """Run the artifact on each sample, in a child process, and compare with each of its references; also MAX's summaries of its kernels.
+
+    `doubled` is the model in double precision, which tells how accurate both sides are, and decides where only the tolerance fails.
+    """
+    kernels: list[str] = []
+    results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout, kernels=kernels)
+    rows: list[Row] = []
     for sample, outputs in zip(samples, results, strict=True):
         within = tolerances.at(sample.inputs)
         for reference in (sample.reference, *sample.reference.others):
             found = compare_outputs(outputs, reference.outputs, within, sample=sample.label)
-            rows += [replace(row, oracle=reference.oracle) for row in found]
-    return rows
+            found = [replace(r, oracle=reference.oracle, noise=reference.noise.get(r.name)) for r in found]
+            if doubled is not None:
+                chosen = [r.name for r in found if tolerances.is_chosen(r.name)]
+                found = doubled.settled(found, outputs, reference, sample.inputs, chosen)
+            rows += found
+    return rows, kernels
 
 
-def verdict(rows: Sequence[Row], target: str, executed_on: str) -> str:
-    """pass or fail of what ran; unproven where that was not the target."""
+def verdict(rows: Sequence[Row], target: str, executed_on: str, unproven: Collection[str] = ()) -> str:
+    """pass or fail of what ran; unproven where that was not the target, or where nothing but `unproven` outputs, which no input decides,
+    was compared."""
     found = verdict_of(rows)
-    return "unproven" if found == "pass" and executed_on != target else found
+    proven = any(row.verdict == "pass" and row.name not in unproven for row in rows)
+    return "unproven" if found == "pass" and (executed_on != target or not proven) else found
