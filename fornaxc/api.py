@@ -13,6 +13,7 @@ from fornaxc.phases import PHASES, Progress, silent
 if TYPE_CHECKING:
     from fornaxc.bench.report import Bench
     from fornaxc.cache import Cache
+    from fornaxc.comparison.report import Comparison
     from fornaxc.compiler import Compiled, Request
     from fornaxc.diagnosis.reduction import Reduction
     from fornaxc.diagnosis.session import Bisection
@@ -505,6 +506,47 @@ def bench(
 
         _write(page, bench_page(found.to_json()))
     return found
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    inputs: str | Path | None = None,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    speed: bool = True,
+    max_slowdown: float | None = None,
+    iterations: int | None = 20,
+    warmup: int | None = None,
+    threads: int | None = None,
+    cache_dir: Path | None = None,
+    timeout: float | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Say what differs between two artifacts of one model: `b`, the new one, is judged by `a`.
+
+    Signatures, manifests, programs and sizes are compared from the files. Where this machine can run both, so are the outputs, on the inputs of
+    the .npz file `inputs` or on ones generated from `seed` (with `sizes` of the symbolic dims, at two sizes of the others), within what
+    `verify` allows or `rtol` and `atol` do; and their speed, in turn, unless `speed` is False. `max_slowdown` fails the comparison where `b`
+    takes more than that times as long as `a` in every block. The other options mean what they mean to `bench`.
+
+    The result's `verdict` is `pass`, `fail`, or `unproven` where no outputs could be compared; its `not_compared` says why.
+    Raises UsageError, ArtifactError for a damaged file, ToolchainError or CacheError.
+    """
+    from fornaxc.bench.session import Measuring
+    from fornaxc.comparison.session import Wanted, compare_artifacts
+    from fornaxc.compiler import model_path
+
+    if max_slowdown is not None and not speed:
+        raise UsageError("--max-slowdown needs the speed to be measured", code="FX263", hint="leave out --no-speed")
+    measuring = Measuring(
+        iterations, warmup, threads, Path(inputs) if inputs is not None else None, dict(sizes or {}), seed, timeout
+    )
+    wanted = Wanted(rtol, atol, speed, max_slowdown)
+    return compare_artifacts((model_path(a), model_path(b)), wanted, measuring, _cache(cache_dir), progress)
 
 
 def inspect(

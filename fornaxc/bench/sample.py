@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fornaxc.errors import UsageError
@@ -12,8 +12,11 @@ from fornaxc.signature import check_inputs
 from fornaxc.verification.inputs import generate, size_choices
 from fornaxc.verification.verify import given_inputs
 
+Arrays = dict[str, Array]
+"""Inputs by name."""
 
-def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: int) -> tuple[str, dict[str, Array]]:
+
+def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: int) -> tuple[str, Arrays]:
     """A label and the arrays by input name: those of the file `inputs`, or seeded ones. `sizes` are of symbolic dims; others are chosen.
 
     Raises UsageError where the file is not what the graph takes, or where no inputs of these sizes meet its conditions.
@@ -24,6 +27,19 @@ def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: in
                 "--size is of generated inputs, and --inputs gives them", code="FX260", hint="leave out one of them"
             )
         return inputs.name, given_inputs(graph, inputs)[0]
+    found = next(candidates(graph, sizes, seed), None)
+    if found is None:
+        asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise UsageError(
+            f"no inputs can be made{f' with {asked}' if asked else ''}: no sizes of the other dims go with it",
+            code="FX261",
+            hint="give inputs with --inputs",
+        )
+    return found
+
+
+def candidates(graph: Graph, sizes: Mapping[str, int], seed: int) -> Iterator[tuple[str, Arrays]]:
+    """Labelled inputs at the sizes that suit the graph, likely ones first, `sizes` among them. Raises UsageError where these cannot be."""
     names = dict.fromkeys(n for v in graph.inputs for d in v.type.shape for n in sorted(symbols(d)))
     for name, size in sizes.items():
         if name not in names:
@@ -32,18 +48,11 @@ def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: in
         if size < 1:
             raise UsageError(f"the dim {name!r} cannot have size {size} here", code="FX214", hint="give 1 or more")
     signature = {v.name: v.type for v in graph.inputs}
-    why = "no sizes of the other dims go with them"
     for choice in size_choices(graph):
         chosen = {**choice, **sizes}
+        arrays = generate(graph, chosen, seed)
         try:
-            arrays, _ = check_inputs(signature, graph.constraints, generate(graph, chosen, seed))
-        except UsageError as mismatch:
-            why = mismatch.message
+            check_inputs(signature, graph.constraints, arrays)
+        except UsageError:
             continue
-        return ", ".join(f"{name}={size}" for name, size in chosen.items()) or "static", arrays
-    asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    raise UsageError(
-        f"no inputs can be made{f' with {asked}' if asked else ''}: {why}",
-        code="FX261",
-        hint="give inputs with --inputs",
-    )
+        yield ", ".join(f"{name}={size}" for name, size in chosen.items()) or "static", arrays

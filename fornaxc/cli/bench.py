@@ -24,7 +24,7 @@ SHOWN = 8  # kernels
 @click.option(
     "--model", type=options.FILE, metavar="MODEL", help="The source model of an artifact: onnxruntime runs it."
 )
-@measuring
+@measuring(None)
 @options.inputs
 @options.seed
 @options.target("What to compile MODEL for", default=None)

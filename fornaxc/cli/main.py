@@ -21,6 +21,7 @@ _VERBS = {
     "verify": "Prove an artifact's numbers against onnxruntime.",
     "reduce": "Make a small model that fails in the same way.",
     "bench": "Measure how fast an artifact runs, alone or beside onnxruntime.",
+    "compare": "Say what differs between two artifacts: numbers, size, speed.",
     "run": "Run an artifact on inputs from an .npz file.",
     "inspect": "Show what a model or an artifact holds.",
     "export": "Write a graph as an ONNX model.",

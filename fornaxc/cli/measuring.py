@@ -26,7 +26,7 @@ def measuring(command: Command) -> Command:
         help="Runs before each block that do not count; default 3, or 1 where a run takes half a second.",
     )
     threads = click.option("--threads", type=click.IntRange(min=1), help="Processors to use (Linux); default all.")
-    return iterations(warmup(threads(sizes(command))))
+    return lambda command: iterations(warmup(threads(sizes(command))))
 
 
 def side_rows(sides: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Two artifacts side by side: what differs in their signatures, manifests, programs, numbers, sizes and speed."""

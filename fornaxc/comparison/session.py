@@ -1,0 +1,141 @@
+"""From two artifacts to what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fornaxc.artifact import Artifact, check_runnable, open_artifact
+from fornaxc.bench.report import computation
+from fornaxc.bench.session import Measuring, busy, measure, ratio_of
+from fornaxc.cache import Cache
+from fornaxc.comparison.differences import (
+    count_differences,
+    manifest_differences,
+    operation_differences,
+    signature_differences,
+    sizes,
+)
+from fornaxc.comparison.report import Comparison, Side, Speed
+from fornaxc.comparison.samples import shared_samples
+from fornaxc.environment import environment
+from fornaxc.errors import ArtifactError
+from fornaxc.ir.graph import Array, Graph
+from fornaxc.ir.types import DType
+from fornaxc.phases import Clock, Progress
+from fornaxc.runner import run_in_child
+from fornaxc.runtime import processors
+from fornaxc.verification.compare import Row, Tolerance, compare_outputs
+from fornaxc.verification.session import embedded_graph
+from fornaxc.verification.tolerances import tolerances_of
+
+Samples = Sequence[tuple[str, Mapping[str, Array]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a comparison: tolerances in place of the outputs' own, whether speed is measured, and how much slower the second may be."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    speed: bool = True
+    max_slowdown: float | None = None
+
+
+def compare_artifacts(
+    paths: tuple[Path, Path], wanted: Wanted, measuring: Measuring, cache: Cache, progress: Progress
+) -> Comparison:
+    """Compare two artifacts: their documents always, their numbers and their speed where this machine can run both.
+
+    Raises ArtifactError where one is damaged, UsageError where inputs or sizes do not suit the first, ToolchainError where MAX fails.
+    """
+    one, other = (open_artifact(path, cache) for path in paths)
+    graphs = embedded_graph(one), embedded_graph(other)
+    sides = _side(one), _side(other)
+    signature = signature_differences(one.config, other.config)
+    why = _reason(sides, [d["what"] for d in signature if d["breaks"] and d["what"].startswith("input ")])
+    samples: Samples = []
+    if not why:
+        samples = shared_samples(*graphs, measuring.inputs, measuring.sizes, measuring.seed)
+        why = "" if samples else "no inputs suit both"
+    rows: list[Row] = []
+    kernels = speed = None
+    if not why:
+        clock = Clock(progress)
+        summaries: tuple[list[str], list[str]] = ([], [])
+        with clock.phase("run"):
+            outputs = [
+                run_in_child(
+                    path, [s for _, s in samples], threads=measuring.threads, timeout=measuring.timeout, kernels=found
+                )
+                for path, found in zip(paths, summaries, strict=True)
+            ]
+        rows = compare_runs(graphs, samples, outputs[1], outputs[0], wanted)
+        kernels = count_differences("kernel", *([k for k in map(computation, found) if k] for found in summaries))
+        speed = _speed(paths, samples[0][1], wanted, measuring, progress) if wanted.speed else None
+    return Comparison(
+        *sides,
+        signature,
+        manifest_differences(one.config, other.config),
+        operation_differences(*graphs),
+        kernels,
+        rows,
+        [label for label, _ in samples],
+        why,
+        speed,
+        measuring.seed if measuring.inputs is None else None,
+        environment(),
+        busy() if speed is not None else [],
+    )
+
+
+def _side(artifact: Artifact) -> Side:
+    try:
+        check_runnable(artifact)
+        reason = ""
+    except ArtifactError as error:
+        reason = error.message
+    config = artifact.config
+    label, version = config["target"]["label"], config["toolchain"]["max"]
+    return Side(str(artifact.path), config["key"], label, version, sizes(artifact), reason)
+
+
+def _reason(sides: tuple[Side, Side], broken: Sequence[str]) -> str:
+    """Why the numbers are not compared; "" where they are."""
+    reasons = [side.cannot_run for side in sides if side.cannot_run]
+    if reasons:
+        return "; ".join(dict.fromkeys(reasons))
+    return f"they take different inputs: {', '.join(broken)}" if broken else ""
+
+
+def compare_runs(
+    graphs: tuple[Graph, Graph],
+    samples: Samples,
+    outputs: Sequence[Mapping[str, Array]],
+    references: Sequence[Mapping[str, Array]],
+    wanted: Wanted,
+) -> list[Row]:
+    """The second artifact's `outputs` against the first's, sample by sample, each within the wider of the two programs' tolerances."""
+    both = [tolerances_of(graph, wanted.rtol, wanted.atol) for graph in graphs]
+    rows = []
+    for (label, inputs), value, reference in zip(samples, outputs, references, strict=True):
+        within = [tolerances.at(inputs) for tolerances in both]
+        rows += compare_outputs(value, reference, _wider(within), sample=label)
+    return rows
+
+
+def _wider(tolerances: Sequence[Callable[[str, DType], Tolerance]]) -> Callable[[str, DType], Tolerance]:
+    def tolerance(name: str, dtype: DType) -> Tolerance:
+        return max((each(name, dtype) for each in tolerances), key=lambda t: (t.rtol, t.atol))
+
+    return tolerance
+
+
+def _speed(
+    paths: tuple[Path, Path], inputs: Mapping[str, Array], wanted: Wanted, measuring: Measuring, progress: Progress
+) -> Speed:
+    jobs = [measuring.job("fornaxc", path, inputs) for path in paths]
+    plan, _, (a, b) = measure(jobs, measuring, progress)
+    threads = min(measuring.threads or processors(), processors())
+    return Speed(plan, threads, a, b, ratio_of(b, a), wanted.max_slowdown)
