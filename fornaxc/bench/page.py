@@ -108,9 +108,14 @@ def _parts(sides: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kernels(kernels: Mapping[str, Any]) -> str:
-    rows = [[cell(k["calls"], "n"), cell(k["operations"], "w")] for k in kernels["fused"]]
-    why = f"Time of each kernel, and its source nodes: not available: {kernels['reason']}."
-    return paragraphs([f"{kernels['calls']} kernels.", why]) + table(["calls", "what it fuses"], rows)
+    rows = [
+        [cell(k["count"], "n"), cell(", ".join(k["operations"]), "w"), cell(", ".join(k["nodes"]), "w")]
+        for k in kernels["fused"]
+    ]
+    why = f"Time of each kernel: not available: {kernels['reason']}."
+    return paragraphs([f"{kernels['calls']} kernels.", why]) + table(
+        ["calls", "what it fuses", "nodes that it may come from"], rows
+    )
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]] | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -10,11 +9,11 @@ from typing import Any
 
 from fornaxc.bench.plan import Plan, Run
 from fornaxc.bench.statistics import Ratio, latency
+from fornaxc.verification.execution import Kernel
 
 SCHEMA = 1  # of the document; raised when a field changes its meaning or goes
 
-NO_TIMES = "MAX's runtime as it is installed has no profiler, and its list of kernels names no source nodes"
-_OVERHEAD = ("mgp.", "index.", "pop.")
+NO_TIMES = "MAX's runtime as it is installed lacks the profiler that would tell the time of each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Measured:
     memory_after_loading: int | None
     peak_memory: int | None
     blocks: Sequence[Sequence[Run]] = field(repr=False)
-    kernels: Sequence[str] = field(default=(), repr=False)
+    summaries: Sequence[str] = field(default=(), repr=False)
 
     @property
     def runs(self) -> list[Run]:
@@ -60,7 +59,7 @@ class Measured:
 class Bench:
     """How fast an artifact runs. `against`, `ratio` and `agreement` are None where it was measured alone.
 
-    `agreement` holds a comparison per output with the other side's, as `verify` makes it; `ratio` is of the artifact's time to the other's.
+    `kernels` are the program's, as MAX sums them up. `agreement` holds a comparison per output with the other side's, as `verify` makes it; `ratio` is of the artifact's time to the other's.
     """
 
     artifact: str
@@ -74,6 +73,7 @@ class Bench:
     against: Measured | None
     ratio: Ratio | None
     agreement: Sequence[dict[str, Any]] | None
+    kernels: Sequence[Kernel]
     host_nodes: Sequence[dict[str, Any]]
     environment: dict[str, Any]
     notes: Sequence[str] = ()
@@ -98,38 +98,13 @@ class Bench:
             "against": None if self.against is None else self.against.to_json(),
             "ratio": None if self.ratio is None else self.ratio.to_json(),
             "agreement": None if self.agreement is None else list(self.agreement),
-            "kernels": kernels(self.ours.kernels),
+            "kernels": {
+                "calls": sum(kernel.count for kernel in self.kernels),
+                "fused": [kernel.to_json() for kernel in self.kernels],
+                "seconds": None,
+                "reason": NO_TIMES,
+            },
             "host_nodes": list(self.host_nodes),
             "environment": self.environment,
             "notes": list(self.notes),
         }
-
-
-def kernels(summaries: Sequence[str]) -> dict[str, Any]:
-    """What is known of a program's kernels: which operations each fuses, and how often it is called. Times and source nodes are not."""
-    names = Counter(name for name in map(computation, summaries) if name)
-    return {
-        "calls": names.total(),
-        "fused": [{"operations": name, "calls": count} for name, count in names.most_common()],
-        "seconds": None,
-        "source_nodes": None,
-        "reason": NO_TIMES,
-    }
-
-
-def computation(summary: str) -> str:
-    """What a kernel of MAX computes: its summary without the arithmetic of sizes and buffers around it; "" where nothing is left."""
-    inner = summary.removeprefix("Sequence(").removesuffix(")") if summary.startswith("Sequence(") else summary
-    kept = [part for part in _parts(inner) if not part.startswith(_OVERHEAD)]
-    return ", ".join(kept)
-
-
-def _parts(text: str) -> list[str]:
-    """The parts that commas outside brackets divide a text into."""
-    parts, depth, begun = [], 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append(text[begun:place].strip())
-            begun = place + 1
-    return [*parts, text[begun:].strip()]

@@ -23,6 +23,7 @@ from fornaxc.phases import Clock, Progress
 from fornaxc.runtime import processors
 from fornaxc.sources import format_of
 from fornaxc.verification.compare import compare_outputs
+from fornaxc.verification.execution import kernels_of
 from fornaxc.verification.session import embedded_graph
 from fornaxc.verification.tolerances import tolerances_of
 from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
@@ -81,6 +82,7 @@ def bench_artifact(
         against=theirs,
         ratio=None if theirs is None else ratio_of(ours, theirs),
         agreement=rows,
+        kernels=kernels_of(ours.summaries, graph),
         host_nodes=artifact.config["host_nodes"],
         environment=environment(),
         notes=notes,

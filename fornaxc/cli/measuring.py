@@ -13,12 +13,14 @@ from fornaxc.cli.text import size
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def measuring(command: Command) -> Command:
-    """Add --iterations, --warmup, --threads and --size."""
+def measuring(default: int | None) -> Callable[[Command], Command]:
+    """Add --iterations (None means as many as suit), --warmup, --threads and --size."""
+    told = "what 5 s hold, 6 to 100" if default is None else str(default)
     iterations = click.option(
         "--iterations",
         type=click.IntRange(min=1),
-        help="Runs that count, of each side; default what 5 s hold, 6 to 100.",
+        default=default,
+        help=f"Runs that count, of each side; default {told}.",
     )
     warmup = click.option(
         "--warmup",

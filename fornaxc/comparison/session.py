@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
-from fornaxc.bench.report import computation
 from fornaxc.bench.session import Measuring, busy, measure, ratio_of
 from fornaxc.cache import Cache
 from fornaxc.comparison.differences import (
@@ -27,6 +26,7 @@ from fornaxc.phases import Clock, Progress
 from fornaxc.runner import run_in_child
 from fornaxc.runtime import processors
 from fornaxc.verification.compare import Row, Tolerance, compare_outputs
+from fornaxc.verification.execution import kernels_of
 from fornaxc.verification.session import embedded_graph
 from fornaxc.verification.tolerances import tolerances_of
 
@@ -72,7 +72,7 @@ def compare_artifacts(
                 for path, found in zip(paths, summaries, strict=True)
             ]
         rows = compare_runs(graphs, samples, outputs[1], outputs[0], wanted)
-        kernels = count_differences("kernel", *([k for k in map(computation, found) if k] for found in summaries))
+        kernels = count_differences("kernel", *map(kernel_names, summaries, graphs))
         speed = _speed(paths, samples[0][1], wanted, measuring, progress) if wanted.speed else None
     return Comparison(
         *sides,
@@ -88,6 +88,11 @@ def compare_artifacts(
         environment(),
         busy() if speed is not None else [],
     )
+
+
+def kernel_names(summaries: Sequence[str], graph: Graph) -> list[str]:
+    """The kernels of a program, each named by the operations that it fuses, as often as there are such kernels."""
+    return [", ".join(kernel.operations) for kernel in kernels_of(summaries, graph) for _ in range(kernel.count)]
 
 
 def _side(artifact: Artifact) -> Side:

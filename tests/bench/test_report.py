@@ -12,7 +12,7 @@ from onnx import parser
 
 from fornaxc.bench.page import bench_page
 from fornaxc.bench.plan import Plan, Run
-from fornaxc.bench.report import Bench, Measured, computation, kernels
+from fornaxc.bench.report import Bench, Measured
 from fornaxc.bench.sample import sample
 from fornaxc.bench.session import ratio_of
 from fornaxc.cli.bench import _text
@@ -20,17 +20,13 @@ from fornaxc.errors import UsageError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import open_model
 from fornaxc.ir.graph import Graph
-
-SUMMARY = (
-    "Sequence(mgp.tensor.extract.buffer, index.constant, mgp.buffer.get_cached, index.casts, "
-    "Epilogue(Prologue(mo.static.reshape, mo.reduce.add, operandIndices=[0]), Elementwise(mo.is_inf, mo.or), operandIndices=[0]))"
-)
+from fornaxc.verification.execution import Kernel
 
 
 def measured(name: str, seconds: float) -> Measured:
     """A side of two blocks, whose runs take this long."""
     blocks = [[Run(0.0, seconds, 0.0, 0.0)] * 2, [Run(0.0, seconds, 0.0, 0.0)]]
-    return Measured(name, f"{name} 1", 0.5, 0.25, 0.125, 1000, None, blocks, ["mgp.buffer.alloc", SUMMARY])
+    return Measured(name, f"{name} 1", 0.5, 0.25, 0.125, 1000, None, blocks)
 
 
 def bench(*, verdict: str = "pass") -> Bench:
@@ -39,19 +35,8 @@ def bench(*, verdict: str = "pass") -> Bench:
     rows = [{"name": "<y>", "verdict": verdict, "reason": "" if verdict == "pass" else "it is wrong", "max_abs": 0.0}]
     return Bench(
         "m<1>.fxa", "cpu", "n=2", [{"name": "x", "dtype": "float32", "shape": [2]}], 0, 1, Plan((2, 1), 3),
-        ours, theirs, ratio_of(ours, theirs), rows, [], {"system": "Linux"}, ["a note"],
+        ours, theirs, ratio_of(ours, theirs), rows, [Kernel(("add",), 2, ("<n>",))], [], {"system": "Linux"}, ["a note"],
     )  # fmt: skip
-
-
-def test_a_kernel_is_told_by_what_it_computes() -> None:
-    found = "Epilogue(Prologue(mo.static.reshape, mo.reduce.add, operandIndices=[0]), Elementwise(mo.is_inf, mo.or), operandIndices=[0])"
-    assert computation(SUMMARY) == found
-    assert computation("mgp.buffer.alloc") == ""
-    assert computation("Sequence(index.constant, index.mul)") == ""
-    assert computation("custom__fx_conv2d") == "custom__fx_conv2d"
-    document = kernels([SUMMARY, "mgp.buffer.alloc", "mo.add", SUMMARY])
-    assert (document["calls"], document["fused"][0]) == (3, {"operations": found, "calls": 2})
-    assert (document["seconds"], document["source_nodes"]) == (None, None)
 
 
 def test_the_document_the_text_and_the_page() -> None:
@@ -62,7 +47,8 @@ def test_the_document_the_text_and_the_page() -> None:
     assert document["ours"]["runs_per_second"] == pytest.approx(500)
     text = _text(document)
     assert "2.00 (blocks 2.00 to 2.00)" in text
-    assert "not available" in text and "note: a note" in text
+    assert "not available" in text and "note: a note" in text and "<n>" in text
+    assert (document["kernels"]["calls"], document["kernels"]["seconds"]) == (2, None)
     page = bench_page(document)
     assert "m&lt;1&gt;.fxa" in page and "&lt;y&gt;" in page and "m<1>" not in page
     assert page.count("<circle") == 2 * 3 + 2
