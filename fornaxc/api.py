@@ -204,6 +204,11 @@ def _choice(entry: str | None, freeze: str | Path | None) -> Choice:
     return Choice(entry, Path(freeze) if freeze is not None else None)
 
 
+ORACLES = ("ort", "ort-noopt", "onnx-reference", "stablehlo-reference", "numpy", "golden")
+"""The oracles that `verify` can be told to ask: onnxruntime with and without its optimiser, onnx's ReferenceEvaluator, StableHLO's interpreter
+(for StableHLO), the numpy interpreter of the imported graph, and the outputs of `expected`."""
+
+
 def verify(
     model_or_artifact: str | Path,
     *,
@@ -222,6 +227,9 @@ def verify(
     optimization: int | None = None,
     entry: str | None = None,
     freeze: str | Path | None = None,
+    oracles: Sequence[str] = (),
+    noise: bool | None = None,
+    float64: bool | None = None,
     progress: Progress = silent,
 ) -> Report:
     """Prove a model's artifact (compiling it first), or an artifact file, against its oracle; compare every output.
@@ -229,7 +237,10 @@ def verify(
     A model is compiled as `compile` does with `target` (by default `cpu`), `dims`, `host_fallback` and `optimization`; an artifact was
     compiled already, so these are refused with one. `entry` and `freeze` say what of a StableHLO module was compiled. The oracle of a
     model is onnxruntime, and of a StableHLO module StableHLO's own interpreter as well; that of an artifact is its
-    source model where `model` names it, else the program inside it, which leaves the import unproven (the report says so).
+    source model where `model` names it, else the program inside it, which leaves the import unproven (the report says so). `oracles` (of
+    `ORACLES`) takes their place: each is asked, and where one refuses or is known to be off-specification the others decide.
+    `noise` says whether onnxruntime's disagreement with itself is measured (None: of models that are not large), `float64` whether the
+    model is evaluated in double precision (None: for outputs that miss their tolerance, and of small models).
 
     Inputs are generated from `seed`, at two sizes of each symbolic dim, unless the .npz file `inputs` gives them; `expected` (.npz, with
     `inputs`) holds golden outputs in place of the oracle's. Both are judged before anything is compiled. `rtol` and `atol` take the
@@ -250,6 +261,7 @@ def verify(
     given = Given(
         Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
         seed, rtol, atol, Path(tolerances) if tolerances is not None else None, timeout, _choice(entry, freeze),
+        tuple(oracles), noise, float64,
     )  # fmt: skip
     if is_artifact(path):
         _refuse_for_artifact(path, target, dims, host_fallback, optimization)

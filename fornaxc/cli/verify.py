@@ -9,9 +9,11 @@ import click
 
 from fornaxc.cli import options
 from fornaxc.cli.bisection import bisection, bisection_text, check_bisectable
+from fornaxc.cli.comparing import output_row
+from fornaxc.cli.oracles import execution_facts, oracle_options
 from fornaxc.cli.progress import progress
 from fornaxc.cli.session import Session, reporting
-from fornaxc.cli.text import facts, shape, table
+from fornaxc.cli.text import facts, table
 
 
 @click.command("verify")
@@ -24,6 +26,7 @@ from fornaxc.cli.text import facts, shape, table
 @click.option(
     "--expected", type=options.FILE, metavar="OUT.npz", help="Golden outputs by name, in place of the oracle."
 )
+@oracle_options
 @options.dims
 @options.choice
 @options.seed
@@ -58,6 +61,7 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
       fornaxc verify model.onnx --inputs in.npz --expected out.npz
       fornaxc verify model.fxa --model model.onnx --seed 7
       fornaxc verify model.onnx --target amd --json
+      fornaxc verify model.onnx --oracle ort-noopt,onnx-reference
       fornaxc verify model.onnx --bisect --growth growth.html
     """
     from fornaxc import api
@@ -80,7 +84,7 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
 
 def _text(document: dict[str, Any]) -> str:
     several = len({output.get("oracle") for output in document["outputs"]}) > 1
-    lines = [table([_row(output, several) for output in document["outputs"]])] if document["outputs"] else []
+    lines = [table([output_row(output, several) for output in document["outputs"]])] if document["outputs"] else []
     if document.get("host_nodes"):
         lines += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
     lines += [f"note: {note}" for note in document.get("notes", [])]
@@ -89,33 +93,12 @@ def _text(document: dict[str, Any]) -> str:
             {
                 "target": document["target"],
                 "executed on": document["executed_on"],
+                **execution_facts(document.get("execution")),
                 "oracle": document["oracle"],
                 "samples": document.get("samples", []),
+                "decided by": document.get("rules", []),
                 "verdict": document["verdict"],
             }
         )
     )
     return "\n".join(lines)
-
-
-def _row(output: dict[str, Any], several: bool) -> dict[str, Any]:
-    tolerance = output["tolerance"] or {}
-    rtol, atol, ulp = (tolerance.get(name) for name in ("rtol", "atol", "ulp"))
-    bounds = [f"{rtol:g} rel, {atol:g} abs"] if rtol or atol else []
-    bound = " or ".join([*bounds, *([f"{ulp} ulp"] if ulp else [])]) or "exact"
-    worst = output.get("worst_index")
-    oracle = {"oracle": output["oracle"]} if several else {}
-    return {
-        "output": output["name"],
-        "sample": output.get("sample"),
-        **oracle,
-        "shape": shape(output["shape"]),
-        "dtype": output["dtype"],
-        "max_abs": output["max_abs"],
-        "max_rel": output["max_rel"],
-        "max_ulp": output["max_ulp"],
-        "worst_at": None if worst is None else shape(worst),
-        "tolerance": bound if tolerance else "",
-        "from": tolerance.get("source", ""),
-        "verdict": f"{output['verdict']}: {output['reason']}" if output.get("reason") else output["verdict"],
-    }

@@ -243,7 +243,56 @@ def test_verify_passes_its_options_on(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         "optimization": None,
         "entry": None,
         "freeze": None,
+        "tolerances": None,
+        "oracles": (),
+        "noise": None,
+        "float64": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("--oracle ort --oracle onnx-reference", ("ort", "onnx-reference")),
+        ("--oracle numpy,ort-noopt,numpy", ("numpy", "ort-noopt")),
+        ("--expected e.npz --inputs i.npz --oracle golden,stablehlo-reference", ("golden", "stablehlo-reference")),
+    ],
+)
+def test_verify_takes_several_oracles(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: str, names: tuple[str, ...]
+) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(api, "verify", lambda path, **options: seen.update(options) or report("pass"))
+    assert cli("verify", "m.onnx", *arguments.split(), "--no-noise", "--float64").status == 0
+    assert (seen["oracles"], seen["noise"], seen["float64"]) == (names, False, True)
+
+
+def test_an_unknown_oracle_is_refused_with_the_names(cli: Cli) -> None:
+    told = cli("verify", "m.onnx", "--oracle", "ort,torch", "--json").document
+    assert told["exit"] == 2 and "'torch' is not one of ort, ort-noopt, onnx-reference" in told["message"]
+
+
+def test_verify_shows_the_noise_the_errors_from_float64_and_the_rule(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = report("pass").to_json()
+    document["outputs"][0] |= {
+        "rule": "float64",
+        "reason": "as close",
+        "noise": {"optimiser": 2e-7, "threads": 7e-7},
+        "float64": {"ours": {"max_abs": 3e-4}, "oracle": {"max_abs": 4e-4}},
+    }
+    document |= {
+        "rules": ["exact", "float64"],
+        "execution": {"nodes": 9, "host_nodes": 1, "kernels": 4, "folded": ["Transpose_3"]},
+    }
+    monkeypatch.setattr(api, "verify", lambda path, **options: SimpleNamespace(to_json=lambda: document, exit=0))
+    monkeypatch.setenv("COLUMNS", "240")
+    told = cli("verify", "m.onnx").out
+    header, row = told.splitlines()[:2]
+    assert "noise" in header and "off float64" in header and "oracle off" in header
+    for text in ("7e-07", "0.0003", "0.0004", "pass (float64): as close"):
+        assert text in row
+    for text in ("9, 1 of them on the host", "1 nodes that only constants decide", "exact, float64"):
+        assert text in told
 
 
 def test_run_prints_the_outputs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
