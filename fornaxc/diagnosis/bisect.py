@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fornaxc.diagnosis.deviation import Deviation, deviation
+from fornaxc.diagnosis.allowed import AllowedErrors
+from fornaxc.diagnosis.deviation import Deviation, deviation, differs
 from fornaxc.diagnosis.rounds import Search
 from fornaxc.diagnosis.taps import GROUP_BYTES, Tapped, ancestors, prefix, tapped
 from fornaxc.ir.graph import Array, Graph, Node, Value
@@ -129,6 +130,7 @@ def _steps(
 ) -> list[Step]:
     """Compare every fetched value. What was not fetched is computed from what was."""
     device: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    allowed = AllowedErrors(graph, inputs, rtol, atol)
     steps = []
     for index, (node, references, sizes) in enumerate(trace(graph, inputs)):
         used = [*node.inputs, *(v for r in node.regions for v in r.captures())]
@@ -141,8 +143,9 @@ def _steps(
             got = fetched.get(value)
             device[value] = got if got is not None else own[number] if own is not None else reference
             if got is not None:
-                alone = None if own is None else deviation(got, own[number], rtol, atol)
-                steps.append(Step(index, node, value, deviation(got, reference, rtol, atol), alone))
+                so_far = deviation(got, reference, allowed.so_far(value))
+                alone = None if own is None else deviation(got, own[number], allowed.alone(node, sizes))
+                steps.append(Step(index, node, value, so_far, alone))
         for value in used:
             if value in graph.constants:
                 device.pop(value, None)
@@ -167,9 +170,7 @@ def _wrong_ends(
         if outcome.status != "ok":
             wrong.append(True)
             continue
-        references = run(program.graph, inputs)
-        pairs = zip(outcome.outputs[0], references, strict=True)
-        wrong.append(any(deviation(got, wanted, rtol, atol).failed for got, wanted in pairs))
+        wrong.append(differs(program.graph, inputs, outcome.outputs[0], run(program.graph, inputs), rtol, atol))
     return wrong
 
 

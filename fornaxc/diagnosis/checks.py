@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fornaxc.diagnosis.deviation import deviation
+from fornaxc.diagnosis.deviation import differs
 from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.rounds import Search
 from fornaxc.errors import FornaxError, UsageError
@@ -92,8 +92,7 @@ def _verdict(case: Case, outcome: Outcome, rtol: float | None, atol: float | Non
         wanted = run(case.graph, case.inputs)
     except Exception:  # inputs that the model does not take
         return ""
-    pairs = zip(outcome.outputs[0], wanted, strict=True)
-    return WRONG if any(deviation(got, reference, rtol, atol).failed for got, reference in pairs) else ""
+    return WRONG if differs(case.graph, case.inputs, outcome.outputs[0], wanted, rtol, atol) else ""
 
 
 def signature(outcome: Outcome) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.graph import Array
-from fornaxc.verification.compare import compare_outputs
-from fornaxc.verification.tolerances import Tolerances
+from fornaxc.diagnosis.allowed import Allowed, AllowedErrors
+from fornaxc.ir.graph import Array, Graph
+from fornaxc.verification.compare import compare_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,26 @@ class Deviation:
         }
 
 
-def deviation(value: Array, reference: Array, rtol: float | None = None, atol: float | None = None) -> Deviation:
-    """Compare as `verify` compares an output: dtype, shape, NaN, infinities, then the tolerance of the dtype."""
-    [row] = compare_outputs({"": value}, {"": reference}, Tolerances(rtol, atol))
+def deviation(value: Array, reference: Array, allowed: Allowed) -> Deviation:
+    """Compare as `verify` compares an output: dtype, shape, NaN, infinities, then what is `allowed`."""
+    row = compare_within("", value, reference, allowed)
     if row.max_abs is None:
         return Deviation(np.inf if row.verdict == "fail" else 0.0, np.inf, row.verdict == "fail", row.reason)
     wide = np.abs(np.asarray(reference, np.float64))
     magnitude = float(np.max(wide, where=np.isfinite(wide), initial=0.0))
     scale = magnitude if magnitude > 0 else 1.0
     return Deviation(row.max_abs / scale, row.max_abs, row.verdict == "fail", row.reason)
+
+
+def differs(
+    graph: Graph,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    references: Sequence[Array],
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> bool:
+    """Whether any output of a graph on these inputs is farther from its reference than the graph, or `rtol` and `atol`, allow."""
+    allowed = AllowedErrors(graph, inputs, rtol, atol)
+    found = zip(graph.outputs, outputs, references, strict=True)
+    return any(deviation(got, wanted, allowed.so_far(value)).failed for value, got, wanted in found)

@@ -22,7 +22,7 @@ from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.tolerances import Tolerances
+from fornaxc.verification.tolerances import Tolerances, tolerances_of
 from fornaxc.verification.verify import Sample, generated_samples, given_inputs, given_sample
 
 
@@ -102,9 +102,10 @@ def bisect_model(
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
         sample = chosen_sample(path, graph, request.choice, inputs, seed, failing)
         arrays = [sample.inputs[n] for n in graph.input_names]
+        allowed = tolerances_of(graph, rtol, atol).at(sample.inputs)
         imported, refused = _interpreted(graph, arrays)
         notes = [refused] if refused else []
-        if imported is not None and not _agree(imported, sample.reference.outputs, rtol, atol):
+        if imported is not None and not _agree(imported, sample.reference.outputs, allowed):
             node = _first_wrong_import(path, request.dims, sample) if format_of(path) == "onnx" else ""
             return Bisection("import", sample.label, target.label, source_node=node, notes=notes)
         for step in PASSES:
@@ -112,7 +113,7 @@ def bisect_model(
                 continue
             graph = step.function(graph)
             after, _ = _interpreted(graph, arrays)
-            if imported is not None and after is not None and not _agree(after, imported, rtol, atol):
+            if imported is not None and after is not None and not _agree(after, imported, allowed):
                 return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
         options = diagnosis_options(cache, request, target)
         search = bisect(prepack(graph), arrays, rtol=rtol, atol=atol)
@@ -134,7 +135,7 @@ def chosen_sample(
     path: Path, graph: Graph, choice: Choice, inputs: Path | None, seed: int, failing: Sequence[str]
 ) -> Sample:
     """The inputs given, or the generated sample that failed (else the first), with the oracle's reference."""
-    oracle = oracle_of(path, graph, choice)
+    oracle = oracle_of(path, graph, choice, noise=False)
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         return next((s for s in samples if s.label in failing), samples[0])
@@ -149,16 +150,12 @@ def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array
         return None, f"the import and the passes were not compared: numpy cannot run the graph ({error})"
 
 
-def _agree(
-    outputs: Mapping[str, Array], references: Mapping[str, Array], rtol: float | None, atol: float | None
-) -> bool:
-    return not _wrong(outputs, references, rtol, atol)
+def _agree(outputs: Mapping[str, Array], references: Mapping[str, Array], allowed: Tolerances) -> bool:
+    return not _wrong(outputs, references, allowed)
 
 
-def _wrong(
-    outputs: Mapping[str, Array], references: Mapping[str, Array], rtol: float | None = None, atol: float | None = None
-) -> list[Row]:
-    return [r for r in compare_outputs(outputs, references, Tolerances(rtol, atol)) if r.verdict == "fail"]
+def _wrong(outputs: Mapping[str, Array], references: Mapping[str, Array], allowed: Tolerances) -> list[Row]:
+    return [r for r in compare_outputs(outputs, references, allowed) if r.verdict == "fail"]
 
 
 def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> str:
@@ -179,10 +176,12 @@ def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> 
         try:
             onnx.save_model(model, tapped, save_as_external_data=True, location="tapped.data")
             graph = import_onnx(tapped, dims)
-            reference: Reference = OnnxOracle(tapped)(sample.inputs)
+            reference: Reference = OnnxOracle(tapped, noise=False)(sample.inputs)
             values = run(graph, [sample.inputs[n] for n in graph.input_names])
         except Exception:  # sequences and optional values cannot be outputs everywhere
             return ""
-        found = {r.name for r in _wrong(dict(zip(graph.output_names, values, strict=True)), reference.outputs)}
+        allowed = tolerances_of(graph).at(sample.inputs)
+        outputs = dict(zip(graph.output_names, values, strict=True))
+        found = {r.name for r in _wrong(outputs, reference.outputs, allowed)}
         node = next((n for n in model.graph.node if any(o in found for o in n.output)), None)
         return "" if node is None else f"{node.op_type} {node.name!r}"
