@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Dims
+from fornaxc.verification.compare import Row
 
 _OPERATION = re.compile(r"\b(?:mo\.|custom__fx_)([\w.]+)")
 _OWN_KERNELS = {  # the node's name (or function) where it is not in the kernel's
@@ -110,6 +111,16 @@ def unproven_outputs(graph: Graph) -> dict[str, str]:
         elif value not in values:
             found[name] = "it depends on the sizes of the inputs alone"
     return found
+
+
+def flagged(rows: Iterable[Row], unproven: Mapping[str, str]) -> list[Row]:
+    """The rows, where those that pass for outputs of which nothing is proven say so."""
+    return [
+        replace(row, reason=f"nothing was proven: {unproven[row.name]}")
+        if row.verdict == "pass" and row.name in unproven and not row.reason
+        else row
+        for row in rows
+    ]
 
 
 def _reached(graph: Graph, of_sizes: bool = False) -> set[Value]:

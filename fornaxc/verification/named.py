@@ -52,13 +52,18 @@ def named_oracles(names: Sequence[str], subject: Subject) -> Oracle:
 
     Raises UsageError (FX236) where one is not for this format.
     """
-    if "stablehlo-reference" in names and not subject.is_stablehlo:
+    check_named(names, subject.path)
+    return SeveralOracles(*(_Named(n, subject) for n in dict.fromkeys(names) if n != "golden"))
+
+
+def check_named(names: Sequence[str], path: Path | None) -> None:
+    """Raise UsageError (FX236) where an oracle is not for the format of a model file, or for an artifact without one."""
+    if "stablehlo-reference" in names and (path is None or format_of(path) != "stablehlo"):
         raise UsageError(
             "stablehlo-reference evaluates StableHLO modules only",
             code="FX236",
             hint="name another oracle, or give the source module of the artifact with --model",
         )
-    return SeveralOracles(*(_Named(n, subject) for n in dict.fromkeys(names) if n != "golden"))
 
 
 class _Named:

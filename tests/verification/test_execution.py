@@ -11,7 +11,7 @@ from onnx import parser
 from fornaxc.importers.onnx.importer import import_onnx
 from fornaxc.ir.graph import Graph
 from fornaxc.verification.compare import Row
-from fornaxc.verification.execution import execution, folded_nodes, unproven_outputs
+from fornaxc.verification.execution import execution, flagged, folded_nodes, unproven_outputs
 from fornaxc.verification.verify import verdict
 
 SUMMARIES = [
@@ -110,3 +110,10 @@ def test_a_verification_of_constants_alone_proves_nothing() -> None:
     assert verdict([y, z], "cpu", "cpu", ["y", "z"]) == "unproven"
     assert verdict([y, wrong], "cpu", "cpu", ["y", "z"]) == "fail"
     assert verdict([y, z], "amd:gfx942", "cpu") == "unproven"
+
+
+def test_rows_of_constants_say_that_nothing_is_proven() -> None:
+    rows = [Row("y", (2,), "float32", "pass", rule="exact"), Row("z", (2,), "float32", "fail", "2 of 2 differ")]
+    found = flagged(rows, {"y": "it is a constant", "z": "it is a constant"})
+    assert [r.reason for r in found] == ["nothing was proven: it is a constant", "2 of 2 differ"]
+    assert flagged(rows, {}) == rows

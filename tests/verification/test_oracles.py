@@ -174,3 +174,10 @@ def test_differences_fail_closed() -> None:
     assert difference(np.array([3]), np.array([1])) == 2 and difference(np.array([True]), np.array([False])) == 1
     for other in (one.astype(np.float64), one[:2], one[[1, 0, 2]], -one, np.array([1, 2, np.inf], np.float32)):
         assert difference(one, other) == np.inf
+
+
+def test_the_api_names_the_oracles_that_there_are() -> None:
+    from fornaxc import api
+    from fornaxc.verification.named import ORACLES
+
+    assert tuple(ORACLES) == api.ORACLES
