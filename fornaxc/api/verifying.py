@@ -48,6 +48,8 @@ def verify(
     float64: bool | None = None,
     edge_cases: bool = False,
     dataset: str | Path | None = None,
+    html: str | Path | None = None,
+    junit: str | Path | None = None,
     progress: Progress = silent,
 ) -> Report:
     """Prove a model's artifact (compiling it first), or an artifact file, against its oracle; compare every output.
@@ -67,7 +69,7 @@ def verify(
     place of each output's tolerance: |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|. The TOML file
     `tolerances`, by default `<stem>.tolerances.toml` beside the model where there is one, states tolerances by output.
     `timeout` bounds the seconds of MAX's compile and those of the run, each; `cache_dir` is the cache's folder, which keeps the outcome;
-    `progress` hears the phases.
+    `progress` hears the phases. `html` is a page to write, and `junit` a file in JUnit's XML, which also tells of an error that is raised.
 
     The report's `verdict` is `pass`, `fail`, or `unproven` where nothing differed but the target itself cannot run here;
     `rows` holds an entry per output and sample, `to_json()` the whole as `docs/json.md` describes it, `exit` the exit status.
@@ -75,21 +77,34 @@ def verify(
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
+    from fornaxc.verification.files import ReportFiles
     from fornaxc.verification.session import Given, verify_artifact, verify_model
 
-    path = model_path(model_or_artifact)
-    given = Given(
-        Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
-        seed, rtol, atol, Path(tolerances) if tolerances is not None else None, timeout, choice_of(entry, freeze),
-        tuple(oracles), noise, float64, edge_cases, Path(dataset) if dataset is not None else None,
-    )  # fmt: skip
-    if is_artifact(path):
-        refuse_for_artifact(path, target, dims, host_fallback, optimization)
-        if model is None:
-            refuse_choice(path, entry, freeze)
-        source = model_path(model) if model is not None else None
-        return verify_artifact(path, source, cache_at(cache_dir), given, progress)
-    refuse_model_beside_model(path, Path(model) if model is not None else None)
-    level = 1 if optimization is None else optimization
-    request = request_of(target or "cpu", dims, host_fallback, timeout, None, None, (), level, given.choice)
-    return verify_model(path, request, cache_at(cache_dir), given, progress)
+    def proven() -> Report:
+        path = model_path(model_or_artifact)
+        given = given_of()
+        if is_artifact(path):
+            refuse_for_artifact(path, target, dims, host_fallback, optimization)
+            if model is None:
+                refuse_choice(path, entry, freeze)
+            source = model_path(model) if model is not None else None
+            return verify_artifact(path, source, cache_at(cache_dir), given, progress)
+        refuse_model_beside_model(path, Path(model) if model is not None else None)
+        level = 1 if optimization is None else optimization
+        request = request_of(target or "cpu", dims, host_fallback, timeout, None, None, (), level, given.choice)
+        return verify_model(path, request, cache_at(cache_dir), given, progress)
+
+    def given_of() -> Given:
+        return Given(
+            Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
+            seed, rtol, atol, Path(tolerances) if tolerances is not None else None, timeout, choice_of(entry, freeze),
+            tuple(oracles), noise, float64, edge_cases, Path(dataset) if dataset is not None else None,
+        )  # fmt: skip
+
+    pages = [Path(file) if file is not None else None for file in (html, junit)]
+    files = ReportFiles(Path(model_or_artifact).name, *pages)
+    files.check()
+    with files.telling():
+        report = proven()
+    files.write(report)
+    return report

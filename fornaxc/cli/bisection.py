@@ -13,11 +13,17 @@ from fornaxc.phases import Progress
 SHOWN = 4  # nodes before and after the guilty one
 
 
-def check_bisectable(model: Path, expected: Path | None) -> None:
+def check_bisectable(model: Path, expected: Path | None, dataset: Path | None = None) -> None:
     """Raise UsageError where a search cannot be made of what is verified."""
     from fornaxc import api
 
     api.check_is_model(model, "bisection")
+    if dataset is not None:
+        raise UsageError(
+            "--bisect looks at one sample, and --dataset holds many",
+            code="FX253",
+            hint="give the sample that fails with --inputs",
+        )
     if expected is not None:
         raise UsageError(
             "--bisect compares with the oracle, and --expected takes its place",

@@ -10,6 +10,7 @@ import click
 from fornaxc.cli import options
 from fornaxc.cli.bisection import bisection, bisection_text, check_bisectable
 from fornaxc.cli.comparing import output_row
+from fornaxc.cli.dataset import dataset_text
 from fornaxc.cli.oracles import execution_facts, oracle_options
 from fornaxc.cli.progress import progress
 from fornaxc.cli.session import Session, reporting
@@ -24,7 +25,21 @@ from fornaxc.cli.text import facts, table
 )
 @options.inputs
 @click.option(
-    "--expected", type=options.FILE, metavar="OUT.npz", help="Golden outputs by name, in place of the oracle."
+    "--expected",
+    type=options.FILE,
+    metavar="PATH",
+    help="Golden outputs by name, in place of the oracle: a file or folder as of --inputs.",
+)
+@click.option(
+    "--edge-cases",
+    is_flag=True,
+    help="Also try zeros, ones, denormals, the largest numbers, infinities and NaN as inputs, and dims of size 1 and 0.",
+)
+@click.option(
+    "--dataset",
+    type=options.FILE,
+    metavar="PATH",
+    help="Many samples, with statistics: a folder of them, or an .npz file whose arrays have a leading axis.",
 )
 @oracle_options
 @options.dims
@@ -47,6 +62,10 @@ from fornaxc.cli.text import facts, table
 @click.option(
     "--growth", type=options.FILE, metavar="OUT.html", help="Write the error of every node as a page; means --bisect."
 )
+@click.option("--html", type=options.FILE, metavar="OUT.html", help="Write the report as a page too, in one file.")
+@click.option(
+    "--junit", type=options.FILE, metavar="OUT.xml", help="Write the report, or the error, as JUnit XML too, for CI."
+)
 @reporting
 def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Path | None, **choices: Any) -> int:
     """Prove the numbers of MODEL (compiling it first) or ARTIFACT (.fxa) against onnxruntime.
@@ -62,7 +81,10 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
       fornaxc verify model.fxa --model model.onnx --seed 7
       fornaxc verify model.onnx --target amd --json
       fornaxc verify model.onnx --oracle ort-noopt,onnx-reference
+      fornaxc verify model.onnx --edge-cases
+      fornaxc verify model.onnx --dataset samples/
       fornaxc verify model.onnx --bisect --growth growth.html
+      fornaxc verify model.onnx --html report.html --junit report.xml
     """
     from fornaxc import api
 
@@ -72,7 +94,7 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
 
         place_for_a_file(growth)  # before minutes of work, not after them
     if bisect:
-        check_bisectable(model_or_artifact, choices["expected"])
+        check_bisectable(model_or_artifact, choices["expected"], choices["dataset"])
     with progress(session) as show:
         report = api.verify(model_or_artifact, progress=show, **choices)
         document = report.to_json()
@@ -85,6 +107,7 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
 def _text(document: dict[str, Any]) -> str:
     several = len({output.get("oracle") for output in document["outputs"]}) > 1
     lines = [table([output_row(output, several) for output in document["outputs"]])] if document["outputs"] else []
+    lines = [*dataset_text(document.get("dataset")), *lines]
     if document.get("host_nodes"):
         lines += ["on the host, with transfers:", table(document["host_nodes"], indent=2)]
     lines += [f"note: {note}" for note in document.get("notes", [])]

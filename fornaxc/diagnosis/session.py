@@ -20,6 +20,8 @@ from fornaxc.qualify.programs import Options
 from fornaxc.sources import Choice, format_of, import_source
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
+from fornaxc.verification.edge_comparison import edge_samples
+from fornaxc.verification.edges import PREFIX
 from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.tolerances import Tolerances, tolerances_of
@@ -138,6 +140,8 @@ def chosen_sample(
     oracle = oracle_of(path, graph, choice, noise=False)
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
+        if any(label.startswith(PREFIX) for label in failing) and not any(s.label in failing for s in samples):
+            samples += edge_samples(graph, oracle, samples[0], seed)[0]
         return next((s for s in samples if s.label in failing), samples[0])
     return given_sample(inputs.name, given_inputs(graph, inputs, failing)[0], oracle)
 

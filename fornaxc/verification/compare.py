@@ -40,6 +40,9 @@ class Tolerance:
         return f"rtol {self.rtol:g}, atol {self.atol:g}{ulp}"
 
 
+DECADES = tuple(range(-6, 4))
+"""The exponents of an error's share of what is allowed that `Row.distribution` counts by."""
+
 ToleranceOf = Callable[[str, DType], Tolerance]
 """The tolerance of an output, from its name and element type."""
 
@@ -73,6 +76,8 @@ class Row:
     `rule` names what decided: `presence` (of the output on both sides), `dtype`, `shape`, `empty`, `nan` (its positions), `infinity` (its
     positions and signs), `exact`, `tolerance`, or `float64` (`fornaxc.verification.accuracy`). `noise` is the largest difference of
     onnxruntime from itself, by what was changed, and `float64` how far both sides are from the model in double precision.
+    `distribution`, of floats that could be compared: the number of elements by decade of their error as a share of what the
+    tolerance allows: at most 1e-6, 1e-5, ... 1e3 (`DECADES`), and more than that.
     """
 
     name: str
@@ -90,6 +95,7 @@ class Row:
     sample: str = ""
     oracle: str = ""
     rule: str = ""
+    distribution: tuple[int, ...] | None = None
     noise: Mapping[str, float] | None = None
     float64: Mapping[str, Any] | None = None
 
@@ -110,6 +116,7 @@ class Row:
             "sample": self.sample,
             "oracle": self.oracle,
             "rule": self.rule,
+            "distribution": None if self.distribution is None else list(self.distribution),
             "noise": None if self.noise is None else {what: _finite(error) for what, error in self.noise.items()},
             "float64": None if self.float64 is None else dict(self.float64),
         }
@@ -229,7 +236,31 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
         worst_index=index,
         worst_value=float(wide[index]),
         worst_reference=float(wanted[index]),
+        distribution=_distribution(error, tolerance.bounds(magnitude)),
     )
+
+
+def _distribution(error: Array, allowed: Array) -> tuple[int, ...]:
+    """How many elements have an error of at most 10^d of what is allowed, decade by decade (`DECADES`), and in the end how many a larger one."""
+    with np.errstate(all="ignore"):
+        share = np.where(error > 0, error / allowed, 0.0)
+    places = np.digitize(share.ravel(), 10.0 ** np.array(DECADES), right=True)
+    return tuple(int(count) for count in np.bincount(places, minlength=len(DECADES) + 1))
+
+
+def differing(value: Array, reference: Array, tolerance: Tolerance) -> Array:
+    """Where two arrays of one type and shape do not agree: other numbers, NaN or infinities on one side only."""
+    kind = dtype_of(value.dtype)
+    if not value.size or not (kind.is_float or tolerance.rtol or tolerance.atol or tolerance.ulp):
+        return np.asarray(value != reference)
+    wide, wanted = value.astype(np.float64), reference.astype(np.float64)
+    finite = np.isfinite(wide) & np.isfinite(wanted)
+    error = np.abs(np.where(finite, wide, 0) - np.where(finite, wanted, 0))
+    within = error <= tolerance.bounds(np.abs(np.where(np.isfinite(wanted), wanted, 0)))
+    if tolerance.ulp is not None:
+        within |= (ulp_distance(value, reference, kind) if kind.is_float else error) <= tolerance.ulp
+    same = (wide == wanted) | (np.isnan(wide) & np.isnan(wanted))
+    return np.asarray(~(same | (finite & within)))
 
 
 def ulp_distance(value: Array, reference: Array, kind: DType) -> Array:

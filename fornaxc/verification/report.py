@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fornaxc.environment import environment
 from fornaxc.verification.compare import Row
 from fornaxc.verification.execution import Execution
+from fornaxc.verification.statistics import Summary
+
+SCHEMA = 1  # of the document; raised when a field changes its meaning or goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class Report:
 
     `executed_on` is the device that ran the artifact, `oracle` where the references came from, `samples` the sizes of
     the symbolic dims tried, `notes` what a reader must know. `unproven` are outputs of which nothing is proven, with the reason; `execution`
-    tells what ran where.
+    tells what ran where, `dataset` the statistics over many samples; `rows` are then the failures and the worst.
     """
 
     verdict: str
@@ -32,6 +36,9 @@ class Report:
     phases: dict[str, float] = field(default_factory=dict)
     unproven: Mapping[str, str] = field(default_factory=dict)
     execution: Execution | None = None
+    dataset: Summary | None = None
+
+    environment: dict[str, Any] = field(default_factory=environment, repr=False)
 
     @property
     def exit(self) -> int:
@@ -41,6 +48,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return {
             "verdict": self.verdict,
+            "schema": SCHEMA,
             "target": self.target,
             "executed_on": self.executed_on,
             "oracle": self.oracle,
@@ -51,9 +59,11 @@ class Report:
             "rules": sorted({row.rule for row in self.rows if row.rule}),
             "unproven_outputs": dict(self.unproven),
             "execution": None if self.execution is None else self.execution.to_json(),
+            "dataset": None if self.dataset is None else self.dataset.to_json(),
             "host_nodes": [dict(n) for n in self.host_nodes],
             "seed": self.seed,
             "phases": self.phases,
+            "environment": self.environment,
         }
 
     def record(self, when: str) -> dict[str, Any]:

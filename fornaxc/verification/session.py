@@ -18,9 +18,13 @@ from fornaxc.ir.graph import Graph
 from fornaxc.phases import Clock, Progress
 from fornaxc.sources import WHOLE, Choice, format_of, import_source
 from fornaxc.targets import parse_target
-from fornaxc.verification.execution import execution, unproven_outputs
+from fornaxc.verification.dataset import open_dataset
+from fornaxc.verification.dataset_comparison import JudgedDataset, compare_dataset
+from fornaxc.verification.edge_comparison import Opinion, compare_edges, edge_samples, opinions_of
+from fornaxc.verification.execution import execution, flagged, unproven_outputs
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.given import load_expected, load_inputs, tensor_sets
+from fornaxc.verification.named import check_named
 from fornaxc.verification.oracle import Oracle, Reference
 from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.report import Report
@@ -37,13 +41,17 @@ from fornaxc.verification.verify import (
 
 class Samples(NamedTuple):
     """Inputs with their references, what a reader must know of them, how far each output may be from its reference, and the graph whose
-    numbers are compared, as it is and in double precision."""
+    numbers are compared, as it is and in double precision; edge sets, what is asked about them beside the oracle, and a dataset in
+    place of samples."""
 
     samples: list[Sample]
     notes: list[str]
     tolerances: Tolerances
     graph: Graph
     doubled: InDouble
+    edges: Sequence[Sample] = ()
+    opinions: Sequence[Opinion] = ()
+    dataset: JudgedDataset | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,18 @@ class Given:
     oracles: Sequence[str] = ()
     noise: bool | None = None
     float64: bool | None = None
+    edge_cases: bool = False
+    dataset: Path | None = None
 
     def __post_init__(self) -> None:
+        ways = {"--inputs": self.inputs, "--dataset": self.dataset, "--edge-cases": self.edge_cases}
+        chosen = [name for name, value in ways.items() if value]
+        if len(chosen) > 1:
+            raise UsageError(
+                f"{' and '.join(chosen)} say in two ways what the inputs are",
+                code="FX239",
+                hint="leave out one of them",
+            )
         if self.oracles and ("golden" in self.oracles) != (self.expected is not None):
             raise UsageError(
                 "the oracle `golden` and --expected belong together",
@@ -88,8 +106,10 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
         return _samples(graph, path, graph, replace(given, choice=request.choice))
 
+    check_named(given.oracles, path)
     given = replace(given, tolerances=given.tolerances or tolerances_file(path))
-    early = prepared() if given.inputs is not None or given.tolerances is not None else None
+    is_given = any(path is not None for path in (given.inputs, given.dataset, given.tolerances))
+    early = prepared() if is_given else None
     compiled = compile_model(path, request, cache, progress)
     ran, ran_request, notes = compiled, request, []
     reason = request.target.cannot_run(compiled.config["target"])
@@ -165,8 +185,17 @@ def _samples(graph: Graph, path: Path | None, source: Graph, given: Given) -> Sa
     def judged(samples: list[Sample], notes: list[str]) -> Samples:
         return Samples(samples, notes, tolerances, source, doubled)
 
+    if given.dataset is not None:
+        dataset = JudgedDataset(open_dataset(graph, given.dataset), oracle())
+        return judged([], dataset.notes)._replace(dataset=dataset)
     if given.inputs is None:
-        return judged(*generated_samples(graph, oracle(), given.seed))
+        judge = oracle()
+        samples, notes = generated_samples(graph, judge, given.seed)
+        if not given.edge_cases:
+            return judged(samples, notes)
+        edges, more = edge_samples(graph, judge, samples[0], given.seed)
+        opinions = opinions_of(source, file)
+        return judged(samples, notes + more)._replace(edges=edges, opinions=opinions)
     sets = tensor_sets(given.inputs)
     loaded = [load_inputs(graph, files) for files in sets]
     if given.expected is None:
@@ -197,12 +226,22 @@ def _report(
     executed_on: str,
 ) -> Report:
     """Run `artifact`, which lies at `path`, and compare; `config` is that of the artifact to be proven, which may be for another target."""
-    samples, more, tolerances, graph, doubled = given_samples
-    rows, kernels = compare_samples(path, samples, tolerances, given.timeout, doubled)
+    samples, more, tolerances, graph, doubled, edges, opinions, dataset = given_samples
+    summary = None
+    if dataset is not None:
+        rows, kernels, summary = compare_dataset(path, dataset, tolerances, given.timeout, doubled)
+    else:
+        rows, kernels = compare_samples(path, samples, tolerances, given.timeout, doubled)
+    if edges:
+        found, told = compare_edges(path, edges, tolerances, given.timeout, doubled, opinions)
+        rows, more = rows + found, more + told
+    judged = [*samples, *edges]
     unproven = unproven_outputs(graph)
+    rows = flagged(rows, unproven)
     notes += [f"nothing was proven for output {name!r}: {why}" for name, why in unproven.items()]
-    notes += more + [note for sample in samples for note in sample.reference.notes]
-    oracles = dict.fromkeys(r.oracle for s in samples for r in (s.reference, *s.reference.others))
+    notes += more + [note for sample in judged for note in sample.reference.notes]
+    asked = dict.fromkeys(r.oracle for s in judged for r in (s.reference, *s.reference.others))
+    oracles = list(asked) if dataset is None else dataset.oracles
     return Report(
         verdict(rows, config["target"]["label"], executed_on, unproven),
         config["target"]["label"],
@@ -210,12 +249,13 @@ def _report(
         ", ".join(oracles),
         rows,
         config["key"],
-        [s.label for s in samples],
+        [s.label for s in judged] if dataset is None else [dataset.label],
         list(dict.fromkeys(notes)),
         config["host_nodes"],
-        given.seed if given.inputs is None else None,
+        given.seed if given.inputs is None and given.dataset is None else None,
         unproven=unproven,
         execution=execution(embedded_graph(artifact), graph, executed_on, artifact.config["host_nodes"], kernels),
+        dataset=summary,
     )
 
 

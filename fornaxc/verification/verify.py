@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,17 +92,28 @@ def compare_samples(
     """
     kernels: list[str] = []
     results = run_in_child(artifact, [s.inputs for s in samples], timeout=timeout, kernels=kernels)
-    rows: list[Row] = []
-    for sample, outputs in zip(samples, results, strict=True):
-        within = tolerances.at(sample.inputs)
-        for reference in (sample.reference, *sample.reference.others):
-            found = compare_outputs(outputs, reference.outputs, within, sample=sample.label)
-            found = [replace(r, oracle=reference.oracle, noise=reference.noise.get(r.name)) for r in found]
-            if doubled is not None:
-                chosen = [r.name for r in found if tolerances.is_chosen(r.name)]
-                found = doubled.settled(found, outputs, reference, sample.inputs, chosen)
-            rows += found
+    rows = [
+        row
+        for sample, outputs in zip(samples, results, strict=True)
+        for row in compare_sample(sample, outputs, tolerances, doubled)
+    ]
     return rows, kernels
+
+
+def compare_sample(
+    sample: Sample, outputs: Mapping[str, Array], tolerances: Tolerances, doubled: InDouble | None = None
+) -> list[Row]:
+    """Compare what a program gave for a sample with each of its references."""
+    within = tolerances.at(sample.inputs)
+    rows: list[Row] = []
+    for reference in (sample.reference, *sample.reference.others):
+        found = compare_outputs(outputs, reference.outputs, within, sample=sample.label)
+        found = [replace(r, oracle=reference.oracle, noise=reference.noise.get(r.name)) for r in found]
+        if doubled is not None:
+            chosen = [r.name for r in found if tolerances.is_chosen(r.name)]
+            found = doubled.settled(found, outputs, reference, sample.inputs, chosen)
+        rows += found
+    return rows
 
 
 def verdict(rows: Sequence[Row], target: str, executed_on: str, unproven: Collection[str] = ()) -> str:

@@ -1,0 +1,91 @@
+"""Compares an artifact with its oracles over a dataset: references first, kept on disk, then the runs, one sample in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fornaxc.runner import Running, load_tensors, save_tensors
+from fornaxc.verification.compare import Row
+from fornaxc.verification.dataset import Dataset
+from fornaxc.verification.float64 import InDouble
+from fornaxc.verification.oracle import Oracle, Reference
+from fornaxc.verification.statistics import OutputStatistics, Summary
+from fornaxc.verification.tolerances import Tolerances
+from fornaxc.verification.verify import Sample, compare_sample, given_sample
+
+SHOWN = 20  # rows of failures that the report holds
+
+
+class JudgedDataset:
+    """A dataset with the references of its samples, which lie in a folder that lives as long as this."""
+
+    def __init__(self, dataset: Dataset, oracle: Oracle) -> None:
+        """Asks the oracle about every sample. Raises UsageError where it accepts one not."""
+        self.dataset = dataset
+        self._place = TemporaryDirectory(prefix="fornaxc-dataset-")
+        self._folder = Path(self._place.name)
+        self._said: list[list[Reference]] = []
+        notes: dict[str, None] = {}
+        for number, (label, inputs) in enumerate(dataset.read()):
+            reference = given_sample(label, inputs, oracle).reference
+            notes.update(dict.fromkeys(reference.notes))
+            references = [reference, *reference.others]
+            for place, one in enumerate(references):
+                save_tensors(self._folder / f"{number}-{place}", one.outputs)
+            self._said.append([replace(r, outputs={}, others=()) for r in references])
+        self.notes = list(notes)
+        self.oracles = list(dict.fromkeys(r.oracle for said in self._said for r in said))
+
+    @property
+    def label(self) -> str:
+        return f"{self.dataset.label}: {self.dataset.count} samples"
+
+    def samples(self) -> Iterator[Sample]:
+        """Every sample with its references, read when it is asked for."""
+        for number, (label, inputs) in enumerate(self.dataset.read()):
+            references = [
+                replace(said, outputs=load_tensors(self._folder / f"{number}-{place}"))
+                for place, said in enumerate(self._said[number])
+            ]
+            yield Sample(label, inputs, replace(references[0], others=tuple(references[1:])))
+
+
+def compare_dataset(
+    artifact: Path, judged: JudgedDataset, tolerances: Tolerances, timeout: float | None, doubled: InDouble
+) -> tuple[list[Row], list[str], Summary]:
+    """Run the artifact on every sample and compare: the rows that failed, the first `SHOWN` of them, and of each output and oracle the row
+    with the largest error; MAX's summaries of its kernels; the statistics."""
+    statistics: dict[tuple[str, str], OutputStatistics] = {}
+    worst: dict[tuple[str, str], Row] = {}
+    failures: list[Row] = []
+    count = failed = 0
+    with Running(artifact, timeout=timeout) as run:
+        for sample in judged.samples():
+            outputs = run(sample.inputs)
+            rows = compare_sample(sample, outputs, tolerances)
+            if any(row.verdict == "fail" for row in rows):
+                rows = compare_sample(sample, outputs, tolerances, doubled)
+            references = {r.oracle: r.outputs for r in (sample.reference, *sample.reference.others)}
+            for row in rows:
+                place = (row.name, row.oracle)
+                kept = statistics.setdefault(place, OutputStatistics(*place))
+                kept.add(outputs.get(row.name), references[row.oracle].get(row.name), row.verdict == "fail")
+                if row.verdict == "fail":
+                    failures.append(row)
+                elif _error(row) >= _error(worst.get(place)):
+                    worst[place] = row
+            del failures[SHOWN:]
+            count += 1
+            failed += any(row.verdict == "fail" for row in rows)
+        kernels = run.kernels
+    return [*failures, *worst.values()], kernels, Summary(count, failed, tuple(statistics.values()))
+
+
+def _error(row: Row | None) -> float:
+    """By which rows that did not fail are ordered: one that compared nothing before none, and after all others."""
+    if row is None:
+        return -2.0
+    return -1.0 if row.max_abs is None else row.max_abs
