@@ -87,5 +87,5 @@ class _Named:
         if known:
             raise OracleRefused("; ".join(known))
         outputs = subject.base.onnxruntime(inputs, optimise=name == "ort")
-        noise, notes = subject.base.noise(inputs)
+        noise, notes = subject.base.noise(inputs, **{"optimised" if name == "ort" else "plain": outputs})
         return Reference(outputs, subject.label(name), notes, noise=noise)

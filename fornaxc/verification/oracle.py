@@ -73,20 +73,22 @@ class _RuntimeOracle:
             optimised = self.onnxruntime(inputs, optimise=True)
         except OracleRefused as refusal:
             return Reference(plain, self.name, (f"onnxruntime's optimised run refused: {refusal}",))
-        noise, notes = self.noise(inputs)
+        noise, notes = self.noise(inputs, plain=plain, optimised=optimised)
         wrong = next((row for row in compare_outputs(optimised, plain) if row.verdict == "fail"), None)
         if wrong is not None:
             why = f"{self.name} disagrees with itself on {wrong.name!r}: {wrong.reason}"
             return replace(self.second(inputs, why), noise=noise)
         return Reference(plain, self.name, notes, noise=noise)
 
-    def noise(self, inputs: Mapping[str, Array]) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
-        """How far onnxruntime is from itself, or why that is not measured."""
+    def noise(
+        self, inputs: Mapping[str, Array], **known: Mapping[str, Array]
+    ) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+        """How far onnxruntime is from itself, or why that is not measured; `known` are the outputs of runs (`OrtRuns.noise`)."""
         if self._measure is False:
             return {}, ()
         if self._measure is None and self.runs.is_large:
             return {}, ("onnxruntime's noise is not measured for so large a model (--noise does)",)
-        return self.runs.noise(inputs), ()
+        return self.runs.noise(inputs, known), ()
 
     def file(self) -> Path:
         """The model that onnxruntime is given. Raises OracleRefused where there is none."""

@@ -14,7 +14,8 @@ from fornaxc.ir.graph import Array
 from fornaxc.ir.types import dtype_of
 from fornaxc.verification.ort_values import from_ort, to_ort
 
-LARGE = 256 << 20  # bytes of a model whose sessions are not kept: each holds the weights once more
+KEPT = 64 << 20  # bytes of a model up to which sessions are kept: each holds the weights once more
+LARGE = 256 << 20  # from where on a model is run no more often than it must be
 
 
 class OracleRefused(Exception):
@@ -22,12 +23,13 @@ class OracleRefused(Exception):
 
 
 class OrtRuns:
-    """Runs of the model at `path`. Sessions are kept, but those of a model of `LARGE` bytes and more."""
+    """Runs of the model at `path`, whose sessions are kept where it has at most `KEPT` bytes. `is_large`: it has `LARGE` bytes or more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sessions: dict[tuple[bool, int], Any] = {}
-        self.is_large = model_bytes(path) >= LARGE
+        self._size = model_bytes(path)
+        self.is_large = self._size >= LARGE
 
     def __call__(self, inputs: Mapping[str, Array], *, optimise: bool, threads: int = 1) -> dict[str, Array]:
         """The outputs for one sample. Raises OracleRefused where onnxruntime refuses."""
@@ -52,19 +54,22 @@ class OrtRuns:
             level = ort.GraphOptimizationLevel
             options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
             found = ort.InferenceSession(str(self._path), options, ["CPUExecutionProvider"])
-            if not self.is_large:
+            if self._size <= KEPT:
                 self._sessions[optimise, threads] = found
         return found
 
-    def noise(self, inputs: Mapping[str, Array]) -> dict[str, dict[str, float]]:
+    def noise(
+        self, inputs: Mapping[str, Array], known: Mapping[str, Mapping[str, Array]]
+    ) -> dict[str, dict[str, float]]:
         """By output, the largest difference that onnxruntime's optimiser makes, and that a second thread makes.
 
-        What a run that refuses would tell is left out.
+        `known` are outputs that there are: `plain`, `optimised`. What a run that refuses would tell is left out.
         """
-        runs: dict[str, dict[str, Array]] = {}
+        runs = dict(known)
         for name, optimise, threads in (("plain", False, 1), ("optimised", True, 1), ("threaded", True, 2)):
-            with suppress(OracleRefused):
-                runs[name] = self(inputs, optimise=optimise, threads=threads)
+            if name not in runs:
+                with suppress(OracleRefused):
+                    runs[name] = self(inputs, optimise=optimise, threads=threads)
         pairs = {"optimiser": ("plain", "optimised"), "threads": ("optimised", "threaded")}
         found: dict[str, dict[str, float]] = {}
         for what, (a, b) in pairs.items():
