@@ -57,13 +57,19 @@ class _Column:
 def _stacked(graph: Graph, path: Path) -> Dataset:
     signature = {v.name: v.type for v in graph.inputs}
     columns = _columns(path, signature)
-    placeholders = {n: np.broadcast_to(np.zeros((), c.dtype.newbyteorder("=")), c.of_sample) for n, c in columns.items()}
-    check_inputs(signature, graph.constraints, with_dtypes(placeholders, {n: t.dtype.numpy for n, t in signature.items()}))
+    placeholders = {
+        n: np.broadcast_to(np.zeros((), c.dtype.newbyteorder("=")), c.of_sample) for n, c in columns.items()
+    }
+    check_inputs(
+        signature, graph.constraints, with_dtypes(placeholders, {n: t.dtype.numpy for n, t in signature.items()})
+    )
     counts = {name: column.shape[0] // column.rows for name, column in columns.items()}
     count = next(iter(counts.values()), 0)
     uneven = [name for name, column in columns.items() if column.shape[0] % column.rows or counts[name] != count]
     if uneven or not count:
-        what = f"the arrays of {path} do not hold as many samples each: {counts}" if uneven else f"{path} holds no samples"
+        what = (
+            f"the arrays of {path} do not hold as many samples each: {counts}" if uneven else f"{path} holds no samples"
+        )
         raise UsageError(what, code="FX237", hint="the first axis of every array counts the samples")
     return Dataset(path.name, count, lambda: _read(path, signature, columns, count))
 
