@@ -86,7 +86,7 @@ def kernels_of(summaries: Iterable[str], program: Graph) -> tuple[Kernel, ...]:
 
 def _sources(operations: Sequence[str], sources: Mapping[str, Mapping[str, None]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for operation in operations:
+    for operation in (o for o in operations if not o.startswith("static.")):
         last = operation.rpartition(".")[2]
         for name in (last, *_OWN_KERNELS.get(last, ())):
             found.update(dict.fromkeys(sources.get(name, ())))

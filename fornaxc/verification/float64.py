@@ -121,14 +121,18 @@ class InDouble:
         """The graph in double, by onnxruntime where that can, else by numpy."""
         given = {name: widened_array(inputs[name]) for name in self._graph.input_names}
         try:
+            double = self._double
+        except IrError as refusal:
+            return Exact({}, "", f"the graph has no form in double: {refusal}")
+        try:
             self._oracle.file()
             return Exact(self._oracle.onnxruntime(given, optimise=False), "onnxruntime in double")
-        except (OracleRefused, IrError, FornaxError) as refusal:
+        except (OracleRefused, FornaxError) as refusal:
             why = str(refusal)
         try:
-            return Exact(interpreted(self._double, given), "numpy in double")
-        except (OracleRefused, IrError) as refusal:
-            return Exact({}, "", f"the graph has no form in double: {why}; {refusal}")
+            return Exact(interpreted(double, given), "numpy in double")
+        except OracleRefused as refusal:
+            return Exact({}, "", f"the graph cannot be evaluated in double: {why}; {refusal}")
 
     def _import_differs(self, name: str, inputs: Mapping[str, Array], exact: Exact) -> str:
         """Why the graph cannot stand for the model: the file itself, in double, gives something else or cannot be evaluated."""
