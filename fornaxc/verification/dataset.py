@@ -138,5 +138,5 @@ def _next(path: Path, name: str, file: IO[bytes], column: _Column) -> Array:
         raise UsageError(f"{path}: {name!r} cannot be read: {error}", code="FX224") from None
     if len(data) < size:
         raise UsageError(f"{path}: {name!r} ends before its last sample", code="FX224")
-    array = np.frombuffer(data, column.dtype).reshape(column.of_sample)
+    array = np.ndarray(column.of_sample, column.dtype, data)
     return array.astype(column.dtype.newbyteorder("="), copy=False)

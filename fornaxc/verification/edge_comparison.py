@@ -12,17 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from fornaxc.errors import FornaxError, UsageError
-from fornaxc.ir.binding import bind_dims
-from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.runner import Running
 from fornaxc.verification.compare import Row, differing
 from fornaxc.verification.edges import edge_inputs
 from fornaxc.verification.float64 import InDouble
+from fornaxc.verification.inputs import size_choices
 from fornaxc.verification.oracle import Oracle, OracleRefused, evaluated, interpreted
 from fornaxc.verification.ort_runs import OrtRuns
 from fornaxc.verification.tolerances import Tolerances
-from fornaxc.verification.verify import Sample, compare_sample
+from fornaxc.verification.verify import Sample, compare_sample, size_label
 
 Opinion = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """What another implementation gives for inputs; raises OracleRefused where it cannot."""
@@ -37,10 +36,9 @@ def opinions_of(graph: Graph, model: Path | None) -> list[Opinion]:
 
 
 def edge_samples(graph: Graph, oracle: Oracle, like: Sample, seed: int) -> tuple[list[Sample], list[str]]:
-    """The edge sets that the oracle accepts, those of values at the sizes of the sample `like`, and a note for each other one."""
-    names = list(graph.input_names)
-    sizes = bind_dims(names, [v.type for v in graph.inputs], [like.inputs[n].shape for n in names])
-    edges, notes = edge_inputs(graph, {name: static(size) for name, size in sizes.items()}, seed)
+    """The edge sets that the oracle accepts, those of values at the sizes of the generated sample `like`, and a note for each other one."""
+    sizes = next(sizes for sizes in size_choices(graph) if size_label(sizes) == like.label)
+    edges, notes = edge_inputs(graph, sizes, seed)
     samples = []
     for label, inputs in edges:
         try:

@@ -48,7 +48,7 @@ class Distribution:
 
     def percentile(self, share: float) -> float:
         """The number that `share` percent of all do not exceed, as the upper bound of its class, and never beyond the largest."""
-        wanted = math.ceil(self.count * share / 100) - self._zeros
+        wanted = math.ceil(self.count * share / 100 - 1e-9) - self._zeros
         if wanted <= 0:
             return 0.0
         found = int(np.searchsorted(np.cumsum(self._classes), wanted))

@@ -78,7 +78,7 @@ def _tensor(name: str, entry: Mapping[str, Any], content: memoryview) -> Array:
     size = math.prod(shape) * dtype.numpy.itemsize
     if min(shape, default=0) < 0 or not 0 <= first <= last <= len(content) or last - first != size:
         raise ValueError(f"the bytes of {name!r} are not those of its shape")
-    return np.frombuffer(content[first:last], dtype.numpy).reshape(shape)
+    return np.ndarray(shape, dtype.numpy, content[first:last])
 
 
 def _bytes(path: Path, what: str) -> bytes:

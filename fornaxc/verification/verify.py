@@ -52,7 +52,7 @@ def generated_samples(graph: Graph, oracle: Oracle, seed: int) -> tuple[list[Sam
     samples: list[Sample] = []
     refusals: list[str] = []
     for sizes in size_choices(graph):
-        label = ", ".join(f"{name}={size}" for name, size in sizes.items()) or "static"
+        label = size_label(sizes)
         inputs = generate(graph, sizes, seed + len(samples))
         try:
             reference = oracle(inputs)
@@ -73,6 +73,11 @@ def generated_samples(graph: Graph, oracle: Oracle, seed: int) -> tuple[list[Sam
     if graph_is_symbolic(graph) and len(samples) < SAMPLES:
         notes.append("only one size of the symbolic dims was compared")
     return samples, notes
+
+
+def size_label(sizes: Mapping[str, int]) -> str:
+    """What a generated sample is called."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "static"
 
 
 def graph_is_symbolic(graph: Graph) -> bool:
