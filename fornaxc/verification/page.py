@@ -8,6 +8,7 @@ from typing import Any
 from fornaxc.pages.page import cell, facts, page, paragraphs, table
 from fornaxc.pages.plot import LogScale, bar, line, svg, text
 from fornaxc.verification.compare import DECADES
+from fornaxc.verification.dataset_page import dataset_section
 
 WIDTH, LEFT, RIGHT, ROW, BAR, TOP = 1000, 260, 30, 30, 22, 10
 SHOWN = 60  # outputs in the plot
@@ -27,6 +28,7 @@ def verify_page(document: Mapping[str, Any], model: str) -> str:
         [
             f'<div class="totals"><div class="{document["verdict"]}"><b>{document["verdict"]}</b>verdict</div></div>',
             paragraphs([f"{counted}. Run on {where}; judged by {document['oracle']}.", *document["notes"]]),
+            dataset_section(document.get("dataset")),
             "<h2>Outputs</h2>" + outputs_table(outputs),
             _errors(outputs),
             _execution(document.get("execution")),

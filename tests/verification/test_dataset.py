@@ -19,6 +19,7 @@ from fornaxc.verification import dataset_comparison
 from fornaxc.verification.compare import verdict_of
 from fornaxc.verification.dataset import Dataset, open_dataset
 from fornaxc.verification.dataset_comparison import SHOWN, JudgedDataset, compare_dataset
+from fornaxc.verification.dataset_page import dataset_section
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference, interpreted
 from fornaxc.verification.statistics import Distribution, OutputStatistics
@@ -212,3 +213,12 @@ def test_outputs_that_cannot_be_compared_only_fail() -> None:
     document = found.to_json()
     assert (document["samples"], document["failed"], document["elements"], document["absolute"]) == (3, 3, 0, None)
     assert document["cosine"] is None and document["top1"] is None
+
+
+def test_the_page_has_the_statistics() -> None:
+    found = OutputStatistics("logits<", "onnxruntime")
+    found.add(X + np.float32(1e-3), X, True)
+    document = {"samples": 7, "failed": 1, "outputs": [found.to_json()]}
+    told = dataset_section(document)
+    assert "7 samples were compared, 1 of which differ." in told and "logits&lt;" in told and "100 %" in told
+    assert dataset_section(None) == ""
