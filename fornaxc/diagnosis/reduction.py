@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fornaxc.cache import Cache
-from fornaxc.cache.files import place_for_a_file
+from fornaxc.cache.files import place_for_a_file, write_whole
 from fornaxc.compiler import Request
 from fornaxc.diagnosis.checks import Check, command_check, compile_check, verify_check
 from fornaxc.diagnosis.edits import Case
@@ -17,7 +17,7 @@ from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
 from fornaxc.diagnosis.session import diagnosis_options
-from fornaxc.diagnosis.writing import write_case, write_file
+from fornaxc.diagnosis.writing import write_case
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.graph import Graph
 from fornaxc.phases import Clock, Progress
@@ -99,7 +99,7 @@ def reduce_model(
         (found,) = drive_with({"again": judge([Case(again, reduced.case.inputs)])}, run)["again"]
         reproduced = found == reduced.signature
         text = output.with_suffix(".md")
-        write_file(text, report_text(reduced, check, target.label, output, reproduced).encode())
+        write_whole(text, report_text(reduced, check, target.label, output, reproduced).encode())
     return Reduction([*files, text], reduced, reproduced, rounds)
 
 

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fornaxc.cache.files import write_whole
 from fornaxc.diagnosis.edits import Case
-from fornaxc.errors import UsageError
 from fornaxc.export.onnx import export_onnx
 from fornaxc.npz import save_npz
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file. UsageError where it cannot be written."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", code="FX228", hint="give the name of a file in an existing folder"
-        ) from error
 
 
 def write_case(case: Case, path: Path) -> list[Path]:
     """Write the model to `path`, weights inside, and the inputs to the .npz file beside it; the files."""
     model = export_onnx(case.graph)
     inputs = path.with_suffix(".npz")
-    write_file(path, model.SerializeToString())
+    write_whole(path, model.SerializeToString())
     save_npz(inputs, dict(zip(case.graph.input_names, case.inputs, strict=True)))
     return [path, inputs]

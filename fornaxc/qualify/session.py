@@ -16,7 +16,7 @@ from fornaxc.manifest import toolchain_versions
 from fornaxc.qualify.cases import dump, frozen
 from fornaxc.qualify.compare import Tolerance
 from fornaxc.qualify.gaps import check_gaps, update_gaps
-from fornaxc.qualify.html import page
+from fornaxc.qualify.html import qualification_page
 from fornaxc.qualify.report import Qualification
 from fornaxc.qualify.run import Plan, Told, run_cases
 from fornaxc.qualify.suites import load_suite
@@ -107,6 +107,6 @@ def _write(wanted: Wanted, found: Qualification) -> None:
     if wanted.json is not None:
         dump(document, wanted.json)
     if wanted.html is not None:
-        wanted.html.write_text(page(document))
+        wanted.html.write_text(qualification_page(document))
     if wanted.support is not None:
         write_support(wanted.support, found)

@@ -10,7 +10,7 @@ import pytest
 from numpy_device import NumpyDevice, Plant
 
 from fornaxc.diagnosis.bisect import Found, bisect
-from fornaxc.diagnosis.page import page
+from fornaxc.diagnosis.page import bisection_page
 from fornaxc.diagnosis.rounds import Search, drive_with
 from fornaxc.diagnosis.session import Bisection
 from fornaxc.importers.onnx.importer import import_model
@@ -110,7 +110,7 @@ def test_page_holds_every_value_and_nothing_from_outside(graph: Graph) -> None:
         return Binary("sub") if node.origin.node.startswith("after") and node.op == Binary("add") else None
 
     found, _ = search(graph, minus)
-    text = page(Bisection("device", "static <&>", "cpu", found), "m.onnx")
+    text = bisection_page(Bisection("device", "static <&>", "cpu", found), "m.onnx")
     assert text.count("<tr") == len(found.steps) + 1
     assert text.count("<circle") == sum(s.own is not None for s in found.steps)
     assert "static &lt;&amp;&gt;" in text
