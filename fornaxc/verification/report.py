@@ -77,7 +77,10 @@ class Report:
             "samples": list(self.samples),
             "tolerance": sorted({str(row.tolerance) for row in self.rows if row.tolerance is not None}),
             "outputs": [
-                {name: row.to_json()[name] for name in ("name", "sample", "oracle", "verdict", "max_abs", "tolerance")}
+                {
+                    name: row.to_json()[name]
+                    for name in ("name", "sample", "oracle", "verdict", "rule", "max_abs", "tolerance")
+                }
                 for row in self.rows
             ],
             "notes": list(self.notes),
