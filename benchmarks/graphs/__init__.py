@@ -1,0 +1,1 @@
+"""Networks of real sizes with seeded random weights, written node by node."""
