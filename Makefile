@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.installed
 
-.PHONY: help demo test check test-slow test-mutations test-onnx test-zoo format clean
+.PHONY: help demo test check test-slow test-mutations test-onnx test-zoo bench format clean
 
 help:
 	@echo "make demo       compile, verify and run the sample model"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-onnx  the suites of the onnx package against the lists of known gaps"
 	@echo "make test-mutations  faults planted in lowering rules: caught, named and reduced"
 	@echo "make test-zoo   real models, minutes each; downloads them"
+	@echo "make bench      speed against other engines, for docs/benchmarks.md; hours, on a quiet machine"
 	@echo "make format     rewrite the sources in the project's format"
 
 $(READY): pyproject.toml
@@ -47,6 +48,9 @@ test-mutations: $(READY)
 
 test-zoo: $(READY)
 	$(BIN)/python -m pytest -m zoo
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

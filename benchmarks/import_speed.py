@@ -1,15 +1,16 @@
 """How long a model takes to import and to optimise, against its number of nodes.
 
-`python benchmarks/import_speed.py [NODES ...]` prints processor seconds of each phase and, of the same file in the same run, those of
+`python benchmarks/import_speed.py [--json] [NODES ...]` prints processor seconds of each phase and, of the same file in the same run, those of
 onnx's checker with shape inference and of an onnxruntime session without optimisation. `growth` is the time for a node over that in the
 smallest model: 1 where nothing grows faster than the model.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -79,26 +80,42 @@ def measure(path: Path) -> tuple[float, float]:
     return importing, optimizing
 
 
-def main(sizes: list[int]) -> None:
-    print(
-        f"{'nodes':>7} {'import':>8} {'optimize':>9} {'us/node':>8} {'growth':>7} {'onnx checks':>12} {'onnxruntime':>12}"
-    )
-    smallest = 0.0
+def rows(sizes: Sequence[int]) -> Iterator[dict[str, float]]:
+    """The figures of a model of each size, in seconds."""
     with TemporaryDirectory() as folder:
         for count in sizes:
             path = Path(folder) / f"{count}.onnx"
             onnx.save(layered(count), path)
             measure(path)  # what is imported and remembered once is no part of the figures
             importing, optimizing = measure(path)
-            each = (importing + optimizing) / count
-            smallest = smallest or each
             checks, session = peers(path)
-            print(
-                f"{count:7} {importing:7.2f}s {optimizing:8.2f}s {each * 1e6:8.0f} {each / smallest:7.2f}"
-                f" {checks:11.2f}s {session:11.2f}s",
-                flush=True,
-            )
+            yield {
+                "nodes": count,
+                "import": importing,
+                "optimize": optimizing,
+                "onnx_checks": checks,
+                "onnxruntime_session": session,
+            }
+
+
+def main(arguments: Sequence[str]) -> None:
+    sizes = [int(argument) for argument in arguments if argument != "--json"] or list(SIZES)
+    if "--json" in arguments:
+        print(json.dumps(list(rows(sizes))))
+        return
+    print(
+        f"{'nodes':>7} {'import':>8} {'optimize':>9} {'us/node':>8} {'growth':>7} {'onnx checks':>12} {'onnxruntime':>12}"
+    )
+    smallest = 0.0
+    for row in rows(sizes):
+        each = (row["import"] + row["optimize"]) / row["nodes"]
+        smallest = smallest or each
+        print(
+            f"{row['nodes']:7} {row['import']:7.2f}s {row['optimize']:8.2f}s {each * 1e6:8.0f} {each / smallest:7.2f}"
+            f" {row['onnx_checks']:11.2f}s {row['onnxruntime_session']:11.2f}s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or list(SIZES))
+    main(sys.argv[1:])

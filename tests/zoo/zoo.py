@@ -28,9 +28,9 @@ class Unavailable(Exception):
     """A model that cannot be fetched here; the text says why."""
 
 
-def fetch(name: str) -> Path:
-    """The file of a model, fetched where it is not there yet. Raises `Unavailable`."""
-    entry = ENTRIES[name]
+def fetch(name: str, entry: dict[str, str] | None = None) -> Path:
+    """The file of a model, fetched where it is not there yet; `entry` is one that zoo.toml lacks. Raises `Unavailable`."""
+    entry = entry or ENTRIES[name]
     path = FOLDER / f"{name}.onnx"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,101 @@
+"""The models that are measured: what each is, how its file is made or fetched, and the inputs that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Unavailable(Exception):
+    """A model that cannot be made or fetched here; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an input holds: numbers of a standard normal distribution, whole numbers below `below`, or one `value` everywhere."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    below: int = 0
+    value: float | None = None
+
+    def array(self, rng: np.random.Generator) -> Array:
+        """The input; the same for the same generator."""
+        if self.value is not None:
+            return np.full(self.shape, self.value, self.dtype)
+        if self.below:
+            return rng.integers(0, self.below, self.shape).astype(self.dtype)
+        return rng.standard_normal(self.shape).astype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of the benchmark. `make` writes its file into the folder that it gets, or raises `Unavailable`.
+
+    `origin` says for readers where it comes from. `given` is by input name; its sizes become those of the file, where it is `pinned`.
+    """
+
+    name: str
+    origin: str
+    given: Mapping[str, Given]
+    make: Callable[[Path], Path] = field(repr=False)
+    pinned: bool = True
+
+    def inputs(self) -> dict[str, Array]:
+        """The arrays that it runs on, seeded by the model's own name alone."""
+        rng = np.random.default_rng(list(self.name.encode()))
+        return {name: given.array(rng) for name, given in self.given.items()}
+
+    def file(self, folder: Path) -> Path:
+        """The file of the model, made where it is not there yet. Raises `Unavailable`."""
+        path = folder / f"{self.name}.onnx"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            made = self.make(folder)
+            partial = path.with_suffix(".partial")
+            if self.pinned:
+                _pin(made, partial, {name: given.shape for name, given in self.given.items()})
+                if made.parent == folder:
+                    made.unlink()
+            else:
+                made.replace(partial)
+            partial.rename(path)
+        return path
+
+
+def _pin(source: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> None:
+    """The model with these input shapes, so that every engine is told the same; a size that follows from them is left open."""
+    import onnx
+
+    model = onnx.load(source)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        shape = value.type.tensor_type.shape
+        del shape.dim[:]
+        for size in shapes[value.name]:
+            shape.dim.add().dim_value = size
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.Clear()
+    onnx.save(model, target)
+
+
+def select(models: Sequence[Model], patterns: Sequence[str]) -> list[Model]:
+    """The models whose names match one of the patterns (`*`, `?`, `[…]`), all where there is none, in their order."""
+    return [m for m in models if not patterns or any(fnmatchcase(m.name, p) for p in patterns)]
+
+
+def unmatched(models: Sequence[Model], patterns: Sequence[str]) -> list[str]:
+    """The patterns that no model's name matches."""
+    return [p for p in patterns if not any(fnmatchcase(m.name, p) for m in models)]
