@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
-from fornaxc.ir.ops import Binary, Bitcast, Cast, IrError, Op, Unary
+from fornaxc.ir.ops import Binary, Bitcast, Cast, ConvNhwc, IrError, Op, PackConv, PackedRecurrence, Unary
 from fornaxc.ir.types import DType, TensorType
 
 WIDENED = (DType.F16, DType.BF16, DType.F32)
+_PACKED = (ConvNhwc, PackConv, PackedRecurrence)  # take f32 alone, and evaluate on f64 all the same
 _JUMPS = {"ceil", "floor", "round", "trunc", "sign", "mod", "rem"}
 _TELL_NUMBERS = {"is_nan", "is_inf"}  # which way they fall is compared by itself
 
@@ -23,6 +24,11 @@ def widened(graph: Graph) -> Graph:
     Raises IrError where an operation has no such form: one that reads the bits of floats, or that takes no f64.
     """
     return _widened(graph, {})
+
+
+def is_packed(graph: Graph) -> bool:
+    """Whether a widened graph holds operations that only the numpy interpreter has in f64."""
+    return any(isinstance(node.op, _PACKED) for node in graph.walk())
 
 
 def _widened(graph: Graph, values: dict[Value, Value]) -> Graph:
@@ -41,7 +47,7 @@ def _widened(graph: Graph, values: dict[Value, Value]) -> Graph:
 
 
 def _checked(node: Node) -> Node:
-    if not node.regions:
+    if not node.regions and not isinstance(node.op, _PACKED):
         types = tuple(v.type.dtype for v in node.outputs)
         found = tuple(t.dtype for t in node.op.infer(*(v.type for v in node.inputs)))
         if found != types:

@@ -13,7 +13,7 @@ from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.ops import IrError
 from fornaxc.verification.accuracy import IMPORT_AGREES, accuracy
 from fornaxc.verification.compare import Row, compare_within
-from fornaxc.verification.double_graph import WIDENED, jumping_outputs, widened
+from fornaxc.verification.double_graph import WIDENED, is_packed, jumping_outputs, widened
 from fornaxc.verification.double_model import evaluated_in_double, widened_array
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference, interpreted
 from fornaxc.verification.ort_runs import LARGE
@@ -125,6 +125,8 @@ class InDouble:
         except IrError as refusal:
             return Exact({}, "", f"the graph has no form in double: {refusal}")
         try:
+            if is_packed(double):
+                raise OracleRefused("packed weights are not exported in double")
             self._oracle.file()
             return Exact(self._oracle.onnxruntime(given, optimise=False), "onnxruntime in double")
         except (OracleRefused, FornaxError) as refusal:
