@@ -94,9 +94,11 @@ def main(
     for title, why in lacking.items():
         results.skip(title, why)
     counts = threads if device == "cpu" else (max(threads),)
-    measure(place(work.resolve(), told, peers), chosen, measures or MEASURES, counts, results, click.echo, busy)
-    page.write_text(render(results.to_json(), {model.name: model.origin for model in models}))
-    click.echo(f"wrote {page}")
+    try:
+        measure(place(work.resolve(), told, peers), chosen, measures or MEASURES, counts, results, click.echo, busy)
+    finally:  # what a run that is stopped has measured stands on the page too
+        page.write_text(render(results.to_json(), {model.name: model.origin for model in models}))
+        click.echo(f"wrote {page}")
 
 
 def _results(path: Path, told: dict[str, Any], fresh: bool) -> Results:

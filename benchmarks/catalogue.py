@@ -79,6 +79,8 @@ def _pin(source: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> Non
     for value in model.graph.input:
         if value.name in constants:
             continue
+        if value.name not in shapes:
+            raise Unavailable(f"{source.name} has an input {value.name!r}, for which the table gives nothing")
         shape = value.type.tensor_type.shape
         del shape.dim[:]
         for size in shapes[value.name]:

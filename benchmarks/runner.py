@@ -15,6 +15,7 @@ from benchmarks.catalogue import Model, Unavailable
 from benchmarks.engines import PEERS, Peer, Refusal, package_versions
 from benchmarks.measures import Bench, compiling, latency_at, loading
 from benchmarks.results import Results
+from fornaxc.errors import FornaxError
 
 HERE = Path(__file__).parent
 _MODEL_SOURCES = [HERE / "catalogue.py", HERE / "models.py", *sorted((HERE / "graphs").glob("*.py"))]
@@ -110,10 +111,11 @@ def _one(name: str, work: Work, results: Results, tell: Tell, notes: Callable[[]
     begun = time.perf_counter()
     try:
         found = work()
-    except Refusal as refusal:
-        tell(f"{name}: failed: {refusal}")
-        results.skip(name, str(refusal))
+    except (Refusal, FornaxError) as reason:
+        tell(f"{name}: failed: {reason}")
+        results.skip(name, str(reason))
         return
+    results.skipped.pop(name, None)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     results.add(name, {"when": when, "notes": told, "engines": found})
     failed = [f"{engine}: {e['failed']}" for engine, e in found.items() if isinstance(e, Mapping) and "failed" in e]

@@ -72,14 +72,17 @@ def latencies(
     failed: dict[str, Any] = {}
     with ExitStack() as stack:
         sides: dict[str, Loaded] = {}
+        slowest = 0.0
         for job in jobs:
             try:
-                sides[job.engine] = stack.enter_context(starter(job))
+                side = stack.enter_context(starter(job))
+                slowest = max(slowest, side.block(1, 1)[0].whole)
             except FornaxError as error:
                 failed[job.engine] = {"failed": error.message}
+            else:
+                sides[job.engine] = side
         if not sides:
             return failed
-        slowest = max(side.block(1, 1)[0].whole for side in sides.values())
         planned = plan(None, None, slowest)
         measured = interleave(list(sides.values()), planned, pause=pause)
         blocks = {n: [[r.whole for r in block] for block in b] for n, b in zip(sides, measured, strict=True)}
@@ -105,13 +108,13 @@ def _told(
 def difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float | None:
     """The largest difference of an element, as a share of the largest element of its output.
 
-    None where names, shapes or the places of NaN and infinities differ.
+    Outputs are matched by position, for some engines rename them. None where their number, shapes or the places of NaN and infinities differ.
     """
-    if set(ours) != set(theirs) or any(ours[n].shape != theirs[n].shape for n in ours):
+    if [a.shape for a in ours.values()] != [a.shape for a in theirs.values()]:
         return None
     worst = 0.0
-    for name, array in theirs.items():
-        wanted, given = array.astype(np.float64), ours[name].astype(np.float64)
+    for array, other in zip(theirs.values(), ours.values(), strict=True):
+        wanted, given = array.astype(np.float64), other.astype(np.float64)
         finite = np.isfinite(wanted)
         if not np.array_equal(wanted[~finite], given[~finite], equal_nan=True) or not np.isfinite(given[finite]).all():
             return None
