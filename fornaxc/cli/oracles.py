@@ -39,7 +39,7 @@ _float64 = click.option(
     "--float64/--no-float64",
     default=None,
     help="Evaluate the model in double precision too, and tell how far both sides are from it. Default: for outputs that miss "
-    "their tolerance, and of models with up to 64 MB of weights.",
+    "their tolerance, and of models with up to 64 MB of weights and 4e9 multiplications.",
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fornaxc.errors import FornaxError
+from fornaxc.ir.binding import ShapeMismatch, bind_dims
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.ops import IrError
 from fornaxc.verification.accuracy import IMPORT_AGREES, accuracy
@@ -17,8 +18,10 @@ from fornaxc.verification.double_graph import WIDENED, is_packed, jumping_output
 from fornaxc.verification.double_model import evaluated_in_double, widened_array
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference, interpreted
 from fornaxc.verification.ort_runs import LARGE
+from fornaxc.verification.reductions import work
 
-ALWAYS = 64 << 20  # bytes of weights up to which errors from float64 are told of outputs within the tolerance too
+ALWAYS = 64 << 20  # bytes of weights up to which errors from float64 are told of outputs within the tolerance too,
+ALWAYS_WORK = 4_000_000_000  # and steps of the graph: some seconds
 JUDGED = ("ort", "onnx-reference")  # how the names of oracles begin whose accuracy may decide
 
 
@@ -34,7 +37,7 @@ class InDouble:
     """The graph that a model was imported as, in double precision; for a model file (`path`), and not for the program of an artifact, the
     file itself too, run by onnx's evaluator.
 
-    `wanted`: whether it is evaluated; None: for outputs outside of their tolerance, and where the weights are few for all.
+    `wanted`: whether it is evaluated; None: for outputs outside of their tolerance, and for all where weights and work are small.
     """
 
     def __init__(self, graph: Graph, path: Path | None, wanted: bool | None = None) -> None:
@@ -60,7 +63,7 @@ class InDouble:
     def _settled(
         self, row: Row, outputs: Mapping[str, Array], reference: Reference, inputs: Mapping[str, Array], fixed: bool
     ) -> Row:
-        if not self._is_asked(row):
+        if not self._is_asked(row, inputs):
             return row
         exact = self._exact(inputs)
         if row.name not in exact.outputs or row.tolerance is None:
@@ -80,13 +83,23 @@ class InDouble:
         reason = f"{row.reason}; they are as close to float64 as onnxruntime's"
         return replace(row, float64=document, verdict="pass", rule="float64", reason=reason)
 
-    def _is_asked(self, row: Row) -> bool:
+    def _is_asked(self, row: Row, inputs: Mapping[str, Array]) -> bool:
         """Only rows that compared every element of floats of at most 32 bits."""
         if self._wanted is False or row.rule != "tolerance" or row.dtype not in {d.numpy.name for d in WIDENED}:
             return False
         if self._weights >= LARGE and not self._wanted:
             return False
-        return row.verdict == "fail" or self._weights <= ALWAYS or bool(self._wanted)
+        return row.verdict == "fail" or bool(self._wanted) or self._is_cheap(inputs)
+
+    def _is_cheap(self, inputs: Mapping[str, Array]) -> bool:
+        if self._weights > ALWAYS:
+            return False
+        names = self._graph.input_names
+        try:
+            sizes = bind_dims(names, [v.type for v in self._graph.inputs], [inputs[n].shape for n in names])
+        except ShapeMismatch:
+            return False
+        return work(self._graph, sizes) <= ALWAYS_WORK
 
     def _not_applicable(
         self, row: Row, reference: Reference, inputs: Mapping[str, Array], exact: Exact, fixed: bool

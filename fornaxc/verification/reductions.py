@@ -53,6 +53,17 @@ def addition_counts(graph: Graph, sizes: Mapping[str, Dim]) -> dict[str, int]:
     return {name: counts.get(value, 0) for name, value in zip(graph.output_names, graph.outputs, strict=True)}
 
 
+def work(graph: Graph, sizes: Mapping[str, Dim]) -> int:
+    """About how many multiplications or simpler steps the graph takes for `sizes` of the inputs' symbols: for each element of a
+    result, as many as numbers are added up for it. Sizes that only the run tells count as 1, and the body of a loop once."""
+    total = 0
+    for node in graph.walk():
+        for value in node.outputs:
+            dims = [substitute(d, sizes) for d in value.type.shape]
+            total += math.prod(d for d in dims if isinstance(d, int)) * max(1, _additions(node, sizes))
+    return total
+
+
 def _count(graph: Graph, sizes: Mapping[str, Dim], counts: dict[Value, int]) -> None:
     for node in graph.nodes:
         before = [counts.get(v, 0) for v in node.inputs]

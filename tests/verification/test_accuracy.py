@@ -289,3 +289,16 @@ def test_a_compiled_program_has_a_form_in_double_too(tmp_path: Path) -> None:
     rows = compare_outputs(reference.outputs, reference.outputs)
     [row] = InDouble(graph, None).settled(rows, reference.outputs, reference, inputs)
     assert row.float64 is not None and row.float64["by"] == "numpy in double" and row.float64["ours"]["rms"] > 0
+
+
+def test_a_model_of_much_work_is_asked_only_where_it_fails(norm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fornaxc.verification import float64
+
+    monkeypatch.setattr(float64, "ALWAYS_WORK", 4 * 64 * 64 - 1)  # each element of y is a sum of 64
+    reference = Reference(exactly(norm), "onnxruntime")
+    same = settled(norm, lambda found: found.outputs, reference=reference)
+    assert (same.verdict, same.float64) == ("pass", None)
+    assert settled(norm, lambda found: found.outputs, reference=reference, wanted=True).float64 is not None
+    assert settled(norm, near_truth(norm), reference=off_by(norm, 1e-5)).rule == "float64"
+    monkeypatch.setattr(float64, "ALWAYS_WORK", 4 * 64 * 64)
+    assert settled(norm, lambda found: found.outputs, reference=reference).float64 is not None
