@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fornaxc.artifact import Artifact, open_artifact
+from fornaxc.artifact import Artifact, check_runnable, check_source, open_artifact
 from fornaxc.cache import Cache, media
 from fornaxc.cache.evidence import remember
 from fornaxc.compiler import Request, compile_model, timestamp
@@ -136,8 +136,6 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
 
 def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, progress: Progress) -> Report:
     """Run an artifact as it is, against its source model or the program that it carries."""
-    from fornaxc.artifact import check_runnable
-
     artifact = open_artifact(path, cache)
     check_runnable(artifact)
     stated = tolerances_file(path) or (tolerances_file(model) if model is not None else None)
@@ -149,12 +147,7 @@ def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, 
         source = graph
         if model is not None:
             source, facts = import_source(model, {}, cache.digests.of_file, given.choice)
-            if facts["digest"] != artifact.config["source"]["digest"]:
-                raise UsageError(
-                    f"{model} is not the model that {path} was compiled from",
-                    code="FX225",
-                    details=[{"artifact": artifact.config["source"]["digest"], "model": facts["digest"]}],
-                )
+            check_source(artifact, model, facts["digest"])
         elif given.expected is None:
             notes.append("the reference is the artifact's own graph: its import from the source model is not proven")
         label = artifact.config["target"]["label"]

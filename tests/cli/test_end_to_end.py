@@ -13,11 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
 import pytest
 from onnx import parser
+
+from fornaxc import api
+from fornaxc.artifact import Artifact
+from fornaxc.errors import ArtifactError
 
 ROOT = Path(__file__).parent.parent.parent
 MODEL = """
@@ -158,7 +163,12 @@ def test_verify_proves_the_model_and_the_artifact(shop: Workshop) -> None:
     assert (document["verdict"], document["executed_on"]) == ("pass", "cpu")
     assert len({tuple(output["shape"]) for output in document["outputs"]}) == 2
     assert "onnxruntime" in document["oracle"]
-    assert shop.fornaxc("verify", shop.artifact, "--model", shop.model)["verdict"] == "pass"
+    files = ("--html", shop.folder / "report.html", "--junit", shop.folder / "report.xml")
+    assert shop.fornaxc("verify", shop.artifact, "--model", shop.model, *files)["verdict"] == "pass"
+    assert "<h2>Outputs</h2>" in (shop.folder / "report.html").read_text()
+    assert {c.get("name") for c in ElementTree.parse(shop.folder / "report.xml").iter("testcase")} == {
+        "y batch=2 (onnxruntime)", "y batch=5 (onnxruntime)", "target cpu",
+    }  # fmt: skip
     assert shop.fornaxc("verify", shop.artifact)["oracle"] == "onnxruntime (exported graph)"
     assert shop.fornaxc("compile", shop.model)["artifact"] == before, "proving changes nothing of the artifact"
     for place in (shop.artifact, before):  # the file was written before anything was proven
@@ -253,6 +263,60 @@ def test_a_time_limit_ends_the_compiler_and_names_the_phase(shop: Workshop, tmp_
     assert document["code"] == "FX502"
     assert document["details"][0]["phase"] in ("lower", "compile")
     assert Path(document["details"][0]["log"]).exists()
+
+
+def test_bench_measures_beside_onnxruntime(shop: Workshop, tmp_path: Path) -> None:
+    options = (
+        "--against",
+        "ort",
+        "--iterations",
+        4,
+        "--size",
+        "batch=3",
+        "--threads",
+        1,
+        "--html",
+        tmp_path / "b.html",
+    )
+    document = shop.fornaxc("bench", shop.model, *options)
+    assert (document["status"], document["sample"], document["threads"]) == ("ok", "batch=3", 1)
+    assert document["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 5]}]
+    assert [row["verdict"] for row in document["agreement"]] == ["pass"]
+    for side in (document["ours"], document["against"]):
+        assert side["latency"]["count"] == 4
+        assert 0 < side["latency"]["lowest"] <= side["latency"]["p50"] <= side["latency"]["highest"]
+        assert min(side["load_seconds"], side["first_run_seconds"], side["import_seconds"]) > 0
+    assert document["ratio"]["lowest"] <= document["ratio"]["median"] <= document["ratio"]["highest"]
+    assert document["kernels"]["calls"] > 0
+    assert "onnxruntime" in (tmp_path / "b.html").read_text()
+    assert shop.fornaxc("bench", shop.artifact, "--model", tmp_path / "no.onnx", status=4)["code"] == "FX401"
+
+
+def test_compare_finds_what_a_retrained_model_changes(shop: Workshop, tmp_path: Path) -> None:
+    same = shop.fornaxc("compare", shop.artifact, shop.artifact, "--iterations", 3, "--threads", 1)
+    assert (same["verdict"], same["same_code"], same["samples"]) == ("pass", True, ["batch=2", "batch=5"])
+    assert (same["signature"], same["manifest"], same["operations"], same["kernels"]) == ([], [], [], [])
+    assert same["speed"]["a"]["latency"]["count"] == 3
+    write_model(tmp_path / "retrained.onnx", 5)
+    retrained = shop.fornaxc("compile", tmp_path / "retrained.onnx")["artifact"]
+    other = shop.fornaxc("compare", shop.artifact, retrained, "--no-speed", status=1)
+    assert (other["verdict"], other["same_code"], other["speed"]) == ("fail", True, None)
+    assert [difference["part"] for difference in other["manifest"]] == ["source.digest"]
+    assert {row["verdict"] for row in other["outputs"]} == {"fail"}
+
+
+def test_an_artifact_that_cannot_run_here_is_compared_as_far_as_it_can(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(artifact: Artifact) -> None:
+        raise ArtifactError(f"{artifact.path.name} is for a GPU", code="FX456")
+
+    monkeypatch.setattr("fornaxc.comparison.session.check_runnable", refuse)
+    monkeypatch.setenv("FORNAXC_CACHE_DIR", shop.environment["FORNAXC_CACHE_DIR"])
+    found = api.compare(shop.artifact, shop.artifact)
+    assert (found.verdict, found.exit, found.not_compared) == ("unproven", 0, "m.fxa is for a GPU")
+    assert (found.speed, found.kernels, found.manifest) == (None, None, [])
+    assert found.a.sizes["total"] == sum(size for part, size in found.a.sizes.items() if part != "total")
 
 
 def test_a_run_that_cannot_write_its_outputs(shop: Workshop, tmp_path: Path) -> None:
