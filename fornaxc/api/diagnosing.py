@@ -30,6 +30,7 @@ def bisect(
     entry: str | None = None,
     freeze: str | Path | None = None,
     failing: Sequence[str] = (),
+    oracles: Sequence[str] = (),
     growth: str | Path | None = None,
     progress: Progress = silent,
 ) -> Bisection:
@@ -56,6 +57,7 @@ def bisect(
         rtol=rtol,
         atol=atol,
         failing=failing,
+        oracles=oracles,
         progress=progress,
     )
     if growth is not None:

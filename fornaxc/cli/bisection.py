@@ -51,6 +51,7 @@ def bisection(
         "optimization",
         "entry",
         "freeze",
+        "oracles",
     )
     failing = [row.sample for row in rows if row.verdict == "fail"]
     given = {name: choices[name] for name in names if name in choices}

@@ -90,9 +90,11 @@ def bisect_model(
     rtol: float | None = None,
     atol: float | None = None,
     failing: Sequence[str] = (),
+    oracles: Sequence[str] = (),
     progress: Progress,
 ) -> Bisection:
-    """Find where the numbers of a model go wrong, on the inputs given or on the generated sample that is among `failing`.
+    """Find where the numbers of a model go wrong, on the inputs given or on the generated sample that is among `failing`. The import is
+    judged by the first of `oracles` that answers, by default as `verify` does.
 
     A target that cannot run here is replaced by this CPU. Raises what `verify` raises.
     """
@@ -102,7 +104,7 @@ def bisect_model(
     clock = Clock(progress)
     with clock.phase("verify"):
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
-        sample = chosen_sample(path, graph, request.choice, inputs, seed, failing)
+        sample = chosen_sample(path, graph, request.choice, inputs, seed, failing, oracles)
         arrays = [sample.inputs[n] for n in graph.input_names]
         allowed = tolerances_of(graph, rtol, atol).at(sample.inputs)
         imported, refused = _interpreted(graph, arrays)
@@ -134,10 +136,16 @@ def diagnosis_options(cache: Cache, request: Request, target: Target) -> Options
 
 
 def chosen_sample(
-    path: Path, graph: Graph, choice: Choice, inputs: Path | None, seed: int, failing: Sequence[str]
+    path: Path,
+    graph: Graph,
+    choice: Choice,
+    inputs: Path | None,
+    seed: int,
+    failing: Sequence[str],
+    oracles: Sequence[str] = (),
 ) -> Sample:
     """The inputs given, or the generated sample that failed (else the first), with the oracle's reference."""
-    oracle = oracle_of(path, graph, choice, noise=False)
+    oracle = oracle_of(path, graph, choice, oracles, noise=False)
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         if any(label.startswith(PREFIX) for label in failing) and not any(s.label in failing for s in samples):

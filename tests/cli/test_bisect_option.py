@@ -47,11 +47,13 @@ def test_a_search_that_fails_keeps_the_report(
 
     monkeypatch.setattr(api, "bisect", bisect)
     (tmp_path / "m.onnx").write_bytes(b"")
-    told = cli("verify", tmp_path / "m.onnx", "--bisect", "--no-host-fallback", "-O", "2", "--json")
+    told = cli(
+        "verify", tmp_path / "m.onnx", "--bisect", "--no-host-fallback", "-O", "2", "--oracle", "numpy", "--json"
+    )
     assert told.status == 1
     assert told.document["verdict"] == "fail"
     assert (told.document["bisection"]["status"], told.document["bisection"]["code"]) == ("error", "FX501")
-    assert (asked["host_fallback"], asked["optimization"]) == (False, 2)
+    assert (asked["host_fallback"], asked["optimization"], asked["oracles"]) == (False, 2, ("numpy",))
     told = cli("verify", tmp_path / "m.onnx", "--bisect")
     assert told.status == 1
     assert "verdict" in told.out and "the bisection failed: MAX is gone" in told.out
