@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.dims import Dim, DimExpr, static, symbol, symbols
+from fornaxc.ir.dims import Dim, DimExpr, static, symbol, symbols_of
 from fornaxc.ir.graph import Constant, Constraint, Graph, Node, Origin, Value
 from fornaxc.ir.ops import Dims, NotFoldable, Op, Reshape
 from fornaxc.ir.types import DType, TensorType, dtype_of
@@ -31,22 +31,25 @@ class GraphBuilder:
         self.constants: dict[Value, Constant] = {}
         self.constraints: list[Constraint] = parent.constraints if parent else []
         self.origin = Origin()
+        self._required: set[Constraint] = parent._required if parent else set()
+        self._input_symbols: set[str] = parent._input_symbols if parent else set()
         self._known: dict[Value, Array] = {}
         self._dims: dict[tuple[Dim, ...], Value] = {}
         self._fresh: list[int] = parent._fresh if parent else [0]
         self._taken: set[str] = parent._taken if parent else set()
+        self._unread: list[Graph] = parent._unread if parent else []  # their symbols are taken too
 
     @classmethod
     def resume(cls, graph: Graph, parent: GraphBuilder | None = None) -> GraphBuilder:
         """A builder that starts with the inputs, constants and conditions of `graph`, for a pass to add nodes to."""
         b = cls(parent)
         b.inputs = list(graph.inputs)
+        b._name_inputs(graph.inputs)
         b.constants = dict(graph.constants)
         b._known = {v: c.load() for v, c in graph.constants.items() if c.literal}
         if parent is None:
             b.constraints = list(graph.constraints)
-            sizes = {d for node in graph.walk() for v in node.outputs for d in v.type.shape if not isinstance(d, int)}
-            b.reserve(b.input_symbols() | {name for d in sizes for name in symbols(d)})
+            b._unread.append(graph)
         return b
 
     def keep(self, node: Node) -> None:
@@ -58,20 +61,30 @@ class GraphBuilder:
     def input(self, type: TensorType, name: str = "") -> Value:
         value = Value(type, name)
         self.inputs.append(value)
+        self._name_inputs((value,))
         return value
 
-    def reserve(self, names: set[str]) -> None:
+    def _name_inputs(self, values: Sequence[Value]) -> None:
+        if self.parent is None:
+            for value in values:
+                self._input_symbols |= symbols_of(value.type.shape)
+
+    def reserve(self, names: Set[str]) -> None:
         """Symbol names that `fresh_dim` must not return."""
         self._taken |= names
 
-    def input_symbols(self) -> set[str]:
+    def _reserve_all(self, graph: Graph) -> None:
+        for value in (*graph.inputs, *(v for node in graph.walk() for v in node.outputs)):
+            self.reserve(symbols_of(value.type.shape))
+
+    def input_symbols(self) -> Set[str]:
         """The names of the dims that the top-level inputs bring."""
-        if self.parent is not None:
-            return self.parent.input_symbols()
-        return {name for v in self.inputs for d in v.type.shape for name in symbols(d)}
+        return self._input_symbols
 
     def fresh_dim(self, hint: str = "u") -> DimExpr:
         """A new symbol, for a size that only the run time knows."""
+        while self._unread:
+            self._reserve_all(self._unread.pop())
         while f"{hint}{self._fresh[0]}" in self._taken:
             self._fresh[0] += 1
         name = f"{hint}{self._fresh[0]}"
@@ -81,7 +94,11 @@ class GraphBuilder:
     def require(self, left: Dim, relation: str, right: Dim, why: str) -> None:
         """Record a condition on the input sizes, checked before each run."""
         constraint = Constraint(left, relation, right, why)
-        if constraint not in self.constraints:
+        if len(self._required) != len(self.constraints):  # some were taken back
+            self._required.clear()
+            self._required.update(self.constraints)
+        if constraint not in self._required:
+            self._required.add(constraint)
             self.constraints.append(constraint)
 
     def literal(self, array: Array, name: str = "") -> Value:
@@ -133,25 +150,28 @@ class GraphBuilder:
         self, op: Op, *operands: Value, regions: tuple[Graph, ...] = (), names: tuple[str, ...] = ()
     ) -> tuple[Value, ...]:
         """Apply an operation; `IrError` where the types do not fit. Folds where all operands are known."""
-        types = op.infer(*(v.type for v in operands))
+        types = op.infer(*[v.type for v in operands])
         folded = self._fold(op, operands, types)
         if folded is not None:
             return folded
         labels = (*names, *("",) * (len(types) - len(names)))
-        results = tuple(Value(t, n) for t, n in zip(types, labels, strict=True))
+        results = tuple([Value(t, n) for t, n in zip(types, labels, strict=True)])
         self.nodes.append(Node(op, operands, results, self.origin, regions))
         return results
 
     def _fold(self, op: Op, operands: tuple[Value, ...], types: tuple[TensorType, ...]) -> tuple[Value, ...] | None:
+        arrays = []
+        for operand in operands:
+            content = self.known(operand)
+            if content is None:
+                return None
+            arrays.append(content)
         if not operands or op.regions or not all(t.is_static for t in types):
             return None
         if any(static(t.elements) > FOLD_ELEMENTS for t in types):
             return None
-        arrays = [self.known(v) for v in operands]
-        if any(a is None for a in arrays):
-            return None
         try:
-            results = op.evaluate(*(a for a in arrays if a is not None))
+            results = op.evaluate(*arrays)
         except NotFoldable:
             return None
         return tuple(self._folded(a, t) for a, t in zip(results, types, strict=True))

@@ -20,12 +20,17 @@ def check(graph: Graph, sound: set[Node] | None = None) -> None:
     _check_body(graph, set(), set() if sound is None else sound)
 
 
-def _check_body(graph: Graph, outer: set[Value], sound: set[Node]) -> None:
-    defined = outer | set(graph.inputs) | set(graph.constants)
+def _check_body(graph: Graph, defined: set[Value], sound: set[Node]) -> None:
+    """`defined` are the values of the graphs around this one; the same when this returns."""
+    own = {*graph.inputs, *graph.constants} - defined
+    defined |= own
     for value, constant in graph.constants.items():
         if value.type != constant.type or not value.type.is_static:
             raise IrError(f"the constant {constant.name!r} of type {constant.type} is held as {value.type}")
     for node in graph.nodes:
+        if node in sound and not node.regions and defined.issuperset(node.inputs) and defined.isdisjoint(node.outputs):
+            defined.update(node.outputs)
+            continue
         try:
             _check_node(node, defined, sound)
         except IrError as error:
@@ -34,6 +39,9 @@ def _check_body(graph: Graph, outer: set[Value], sound: set[Node]) -> None:
     for value in graph.outputs:
         if value not in defined:
             raise IrError(f"the output {value.name!r} is not defined")
+    defined -= own
+    for node in graph.nodes:
+        defined.difference_update(node.outputs)
 
 
 def _check_node(node: Node, defined: set[Value], sound: set[Node]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from fornaxc.ir.dims import DimExpr, single_symbol, symbols
+from fornaxc.ir.dims import DimExpr, bare_symbols_of, symbols, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
 
 
@@ -35,16 +35,16 @@ def _binders(graph: Graph) -> dict[Value, set[str]]:
     known = _sizes_of(graph.inputs)
     found: dict[Value, set[str]] = {}
     for node in graph.nodes:
-        named = [single_symbol(d) for v in node.outputs for d in v.type.shape if not isinstance(d, int)]
-        new = {name for name in named if name is not None and name not in known} if named else None
-        if new:
-            found[node.outputs[0]] = new
-            known |= new
+        for value in node.outputs:
+            names = bare_symbols_of(value.type.shape)
+            if not names <= known:
+                found.setdefault(node.outputs[0], set()).update(names - known)
+                known |= names
     return found
 
 
 def _sizes_of(values: tuple[Value, ...]) -> set[str]:
-    return {name for v in values for d in v.type.shape if not isinstance(d, int) for name in symbols(d)}
+    return {name for v in values for name in symbols_of(v.type.shape)}
 
 
 def _named_sizes(node: Node) -> set[str]:

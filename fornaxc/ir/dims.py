@@ -19,6 +19,10 @@ from typing import Union
 
 Dim = Union[int, "DimExpr"]
 
+REMEMBERED = (
+    4096  # results kept of each function of dims: the values of a model have few shapes, and many nodes share them
+)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Symbol:
@@ -62,17 +66,12 @@ class DimExpr:
         return self._hash
 
     def __add__(self, other: Dim) -> Dim:
-        if not isinstance(other, int | DimExpr):
-            return NotImplemented
-        total = dict(_terms(self))
-        for monomial, factor in _terms(other):
-            total[monomial] = total.get(monomial, 0) + factor
-        return _canonical(total)
+        return _sum(self, other) if isinstance(other, (int, DimExpr)) else NotImplemented
 
     __radd__ = __add__
 
     def __neg__(self) -> Dim:
-        return _canonical({m: -c for m, c in self.terms})
+        return self * -1
 
     def __sub__(self, other: Dim) -> Dim:
         return self + (-other)
@@ -81,16 +80,7 @@ class DimExpr:
         return (-self) + other
 
     def __mul__(self, other: Dim) -> Dim:
-        if not isinstance(other, int | DimExpr):
-            return NotImplemented
-        if isinstance(other, int):
-            return DimExpr(tuple((m, c * other) for m, c in self.terms)) if other else 0
-        total: dict[Monomial, int] = {}
-        for left, a in self.terms:
-            for right, b in other.terms:
-                monomial = tuple(sorted(left + right, key=str))
-                total[monomial] = total.get(monomial, 0) + a * b
-        return _canonical(total)
+        return _product(self, other) if isinstance(other, (int, DimExpr)) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -145,6 +135,26 @@ def _canonical(total: Mapping[Monomial, int]) -> Dim:
     return DimExpr(tuple(kept))
 
 
+@lru_cache(maxsize=REMEMBERED)
+def _sum(left: DimExpr, right: Dim) -> Dim:
+    total = dict(left.terms)
+    for monomial, factor in _terms(right):
+        total[monomial] = total.get(monomial, 0) + factor
+    return _canonical(total)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _product(left: DimExpr, right: Dim) -> Dim:
+    if isinstance(right, int):
+        return DimExpr(tuple((m, c * right) for m, c in left.terms)) if right else 0
+    total: dict[Monomial, int] = {}
+    for first, a in left.terms:
+        for second, b in right.terms:
+            monomial = tuple(sorted(first + second, key=str))
+            total[monomial] = total.get(monomial, 0) + a * b
+    return _canonical(total)
+
+
 def _divide_term(monomial: Monomial, factor: int, divisor: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
     atoms, number = divisor
     rest = list(monomial)
@@ -193,6 +203,7 @@ def _without_common_factor(top: Dim, bottom: Dim) -> tuple[Dim, Dim]:
     return reduced(top), reduced(bottom)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _floordiv(top: Dim, bottom: Dim) -> Dim:
     if bottom == 0:
         raise ZeroDivisionError("a symbolic dim was divided by zero")
@@ -281,12 +292,15 @@ def ceildiv(top: Dim, bottom: Dim) -> Dim:
 
 def product(dims: Sequence[Dim]) -> Dim:
     """The product of dims (1 for none): the element count of a shape."""
-    if all(isinstance(d, int) for d in dims):
-        return reduce(mul, dims, 1)
-    return _symbolic_product(tuple(dims))
+    total = 1
+    for dim in dims:
+        if not isinstance(dim, int):
+            return _symbolic_product(tuple(dims))
+        total *= dim
+    return total
 
 
-@lru_cache(maxsize=4096)  # the values of a model have few shapes
+@lru_cache(maxsize=REMEMBERED)
 def _symbolic_product(dims: tuple[Dim, ...]) -> Dim:
     return reduce(mul, dims, 1)
 
@@ -325,6 +339,18 @@ def symbols(dim: Dim) -> set[str]:
         for atom in monomial:
             names |= {atom.name} if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
     return names
+
+
+@lru_cache(maxsize=REMEMBERED)
+def symbols_of(shape: tuple[Dim, ...]) -> frozenset[str]:
+    """The names of the symbols in a shape."""
+    return frozenset(name for dim in shape if not isinstance(dim, int) for name in symbols(dim))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def bare_symbols_of(shape: tuple[Dim, ...]) -> frozenset[str]:
+    """The names of the dims of a shape that are exactly one symbol."""
+    return frozenset(name for name in map(single_symbol, shape) if name is not None)
 
 
 class SymbolicDimError(ValueError):

@@ -17,7 +17,16 @@ def evaluable(node: Node) -> bool:
     """Whether numpy can compute a node from constant operands: without a region, and without a symbolic dim in it."""
     if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
         return False
-    return not any(_holds_symbol(getattr(node.op, field.name)) for field in fields(node.op))
+    return not any(_holds_symbol(getattr(node.op, name)) for name in _field_names(type(node.op)))
+
+
+_FIELD_NAMES: dict[type[Op], tuple[str, ...]] = {}
+
+
+def _field_names(op: type[Op]) -> tuple[str, ...]:
+    if op not in _FIELD_NAMES:
+        _FIELD_NAMES[op] = tuple(field.name for field in fields(op))
+    return _FIELD_NAMES[op]
 
 
 def _holds_symbol(value: object) -> bool:
@@ -40,7 +49,8 @@ class Constness:
             self._constant.update(islice(reversed(b.constants), fresh))
             self._constants_seen += fresh
         for node in b.nodes[self._seen :]:
-            self._made.update((v, node) for v in node.outputs)
+            for value in node.outputs:
+                self._made[value] = node
             if self._constant.issuperset(node.inputs) and evaluable(node):
                 self._constant.update(node.outputs)
         self._seen = len(b.nodes)

@@ -70,6 +70,7 @@ def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optim
     check(graph, sound)
     for step in PASSES:
         if step.applies(device_kind, optimization) and step.name not in disabled:
-            graph = step.function(graph)
-            check(graph, sound)
+            before, graph = graph, step.function(graph)
+            if graph is not before:
+                check(graph, sound)
     return graph

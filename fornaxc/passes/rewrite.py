@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Graph, Node, Value
@@ -17,29 +16,38 @@ def rewrite(graph: Graph, visit: Visit) -> Graph:
     """`graph` with each node replaced by what `visit` emits.
 
     `visit(node, builder)` sees the node with its operands already rewritten. It returns the values that stand for its
-    results, or None to keep it. Bodies of control flow are rewritten first, with a builder of their own.
+    results, or None to keep it. Bodies of control flow are rewritten first, with a builder of their own. Where nothing is
+    replaced, the result is `graph` itself.
     """
     return _rewrite(graph, visit, {}, None)
 
 
-def _rewrite(graph: Graph, visit: Visit, outer: Mapping[Value, Value], parent: GraphBuilder | None) -> Graph:
+def _rewrite(graph: Graph, visit: Visit, new: dict[Value, Value], parent: GraphBuilder | None) -> Graph:
+    """`new` maps replaced values of the graphs around this one; the same when this returns."""
     b = GraphBuilder.resume(graph, parent)
-    new: dict[Value, Value] = dict(outer)
+    conditions = len(b.constraints)
+    changed = False
     for node in graph.nodes:
         current = node  # the same object where nothing changes: it need not be checked again
-        if node.regions or any(v in new for v in node.inputs):
-            current = replace(
-                node,
-                inputs=tuple(new.get(v, v) for v in node.inputs),
-                regions=tuple(_rewrite(region, visit, new, b) for region in node.regions),
-            )
+        regions = tuple([_rewrite(region, visit, new, b) for region in node.regions])
+        if not new.keys().isdisjoint(node.inputs) or regions != node.regions:
+            current = Node(node.op, tuple([new.get(v, v) for v in node.inputs]), node.outputs, node.origin, regions)
+            changed = True
         b.origin = node.origin
         results = visit(current, b)
         if results is None:
             b.keep(current)
         else:
             new.update(zip(node.outputs, results, strict=True))
-    return b.finish([new.get(v, v) for v in graph.outputs], graph.output_names)
+            changed = True
+    outputs = [new.get(v, v) for v in graph.outputs]
+    if not changed and len(b.constraints) == conditions and tuple(outputs) == graph.outputs:
+        return graph
+    if parent is not None:
+        for node in graph.nodes:
+            for value in node.outputs:
+                new.pop(value, None)
+    return b.finish(outputs, graph.output_names)
 
 
 def holds(graph: Graph, *ops: type[Op]) -> bool:

@@ -17,10 +17,9 @@ def simplify(graph: Graph) -> Graph:
 
     def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
         result = _simpler(node, b, made)
-        for new in b.nodes[-3:]:
-            made.update((v, new) for v in new.outputs)
-        if result is None:
-            made.update((v, node) for v in node.outputs)
+        for new in b.nodes[-3:] if result is not None else (node,):
+            for value in new.outputs:
+                made[value] = new
         return result
 
     return rewrite(graph, visit)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fornaxc.ir.ops.base import Array, NotFoldable, Op, concrete, want, want_axis
+from fornaxc.ir.ops.base import Array, IrError, NotFoldable, Op, concrete, want, want_axis
 from fornaxc.ir.types import DType, TensorType
 
 
@@ -77,10 +77,8 @@ def _want_norm(x: TensorType, axis: int, *parameters: TensorType) -> None:
     want(x.dtype.is_float, lambda: f"a normalisation wants floating point, not {x.dtype}")
     want_axis(axis, x.rank)
     for p in parameters:
-        want(
-            p == x.with_shape(x.shape[axis:]),
-            f"scale and bias must be {x.with_shape(x.shape[axis:])}, not {p}",
-        )
+        if p != x.with_shape(x.shape[axis:]):
+            raise IrError(f"scale and bias must be {x.with_shape(x.shape[axis:])}, not {p}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class BroadcastTo(Op):
         (x,) = types
         want(x.rank == len(self.shape), lambda: f"broadcast_to wants equal ranks, not {x} and {len(self.shape)}")
         for have, wanted in zip(x.shape, self.shape, strict=True):
-            want(have in (1, wanted), f"an axis of {x} is neither 1 nor {wanted}")
+            if have not in (1, wanted):
+                raise IrError(f"an axis of {x} is neither 1 nor {wanted}")
         return (x.with_shape(self.shape),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -102,8 +103,8 @@ class Rebind(Op):
         (x,) = types
         want(x.rank == len(self.shape), lambda: f"rebind wants equal ranks, not {x} and {len(self.shape)}")
         for have, wanted in zip(x.shape, self.shape, strict=True):
-            if isinstance(have, int) and isinstance(wanted, int):
-                want(have == wanted, f"an axis of {x} can never be {wanted}")
+            if isinstance(have, int) and isinstance(wanted, int) and have != wanted:
+                raise IrError(f"an axis of {x} can never be {wanted}")
         return (x.with_shape(self.shape),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
@@ -138,12 +139,12 @@ class Concat(Op):
         want_axis(self.axis, first.rank)
         size: Dim = 0
         for t in types:
-            want(
-                t.dtype == first.dtype
-                and t.rank == first.rank
-                and all(a == b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != self.axis),
-                f"concat on axis {self.axis} cannot join {first} and {t}",
-            )
+            if (
+                t.dtype != first.dtype
+                or t.rank != first.rank
+                or any(a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != self.axis)
+            ):
+                raise IrError(f"concat on axis {self.axis} cannot join {first} and {t}")
             size = size + t.shape[self.axis]
         return (first.with_shape((*first.shape[: self.axis], size, *first.shape[self.axis + 1 :])),)
 
@@ -169,7 +170,8 @@ class Slice(Op):
         for have, start, size, step in zip(x.shape, self.starts, self.sizes, self.steps, strict=True):
             if isinstance(have, int) and isinstance(start, int) and isinstance(size, int) and size > 0:
                 last = start + (size - 1) * step
-                want(0 <= start < have and 0 <= last < have, f"a slice from {start} to {last} leaves {x}")
+                if not (0 <= start < have and 0 <= last < have):
+                    raise IrError(f"a slice from {start} to {last} leaves {x}")
         return (x.with_shape(self.sizes),)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
