@@ -21,18 +21,20 @@ def signature_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[di
     """
     found = []
     for side in ("inputs", "outputs"):
-        here, there = ({t["name"]: t for t in config[side]} for config in (a, b))
-        for name in dict.fromkeys([*here, *there]):
-            one, other = here.get(name), there.get(name)
+        ours, theirs = ({t["name"]: t for t in config[side]} for config in (a, b))
+        for name in dict.fromkeys([*ours, *theirs]):
+            one, other = ours.get(name), theirs.get(name)
             if one != other:
                 texts = (_text(one), _text(other))
                 found.append(
                     _difference(f"{side[:-1]} {name}", *texts, one is None or other is None or _breaks(one, other))
                 )
-    conditions = [[" ".join(map(str, c[:3])) for c in config["constraints"]] for config in (a, b)]
-    for text in dict.fromkeys([*conditions[0], *conditions[1]]):
-        if (text in conditions[0]) != (text in conditions[1]):
-            found.append(_difference("condition", *(text if text in side else None for side in conditions), False))
+    here, there = ([" ".join(map(str, c[:3])) for c in config["constraints"]] for config in (a, b))
+    for text in dict.fromkeys([*here, *there]):
+        if (text in here) != (text in there):
+            found.append(
+                _difference("condition", text if text in here else None, text if text in there else None, False)
+            )
     return found
 
 
