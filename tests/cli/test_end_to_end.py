@@ -163,6 +163,9 @@ def test_verify_proves_the_model_and_the_artifact(shop: Workshop) -> None:
     assert (document["verdict"], document["executed_on"]) == ("pass", "cpu")
     assert len({tuple(output["shape"]) for output in document["outputs"]}) == 2
     assert "onnxruntime" in document["oracle"]
+    ran = document["execution"]
+    assert ran["kernels"] == sum(k["count"] for k in ran["kernel_map"]) > 0
+    assert any(k["nodes"] for k in ran["kernel_map"])
     files = ("--html", shop.folder / "report.html", "--junit", shop.folder / "report.xml")
     assert shop.fornaxc("verify", shop.artifact, "--model", shop.model, *files)["verdict"] == "pass"
     assert "<h2>Outputs</h2>" in (shop.folder / "report.html").read_text()
