@@ -64,6 +64,8 @@ def bench_artifact(
         if file is not None:
             jobs.append(wanted.job("onnxruntime", file, inputs))
             notes += [note] if note else []
+            if artifact.config["target"]["device"] == "gpu":
+                notes.append("onnxruntime ran on the CPU: the ratio is of different devices")
         planned, sides, measured = measure(jobs, wanted, progress)
     ours, theirs = measured[0], measured[1] if against else None
     rows = None
