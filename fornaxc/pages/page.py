@@ -25,13 +25,13 @@ svg .bad{fill:var(--bad)}svg .limit{stroke:var(--bad);stroke-dasharray:4 3}
 
 
 def page(title: str, parts: Sequence[str], *, style: str = "", script: str = "") -> str:
-    """A whole page: its title as text, its `parts` as HTML below that; `style` is CSS of its own."""
+    """A whole page: its title as text, its `parts` as HTML below that; `style` is CSS of its own. What UTF-8 cannot hold is a question mark."""
     head = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}{style}</style><h1>{escape(title)}</h1>"
     )
     end = f"<script>{script}</script></html>\n" if script else "</html>\n"
-    return "\n".join([head, *(part for part in parts if part), end])
+    return "\n".join([head, *(part for part in parts if part), end]).encode(errors="replace").decode()
 
 
 def cell(value: object, kind: str = "") -> str:

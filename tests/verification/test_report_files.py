@@ -132,6 +132,7 @@ def test_a_failure_without_a_failed_output_is_one_case() -> None:
 
 def test_names_that_xml_cannot_hold() -> None:
     rows = compare_outputs({"a\x00\x1b\ud800]]>": np.zeros(1)}, {})
+    verify_page(report("fail", rows=rows).to_json(), "m\ud800.onnx").encode()
     assert [name[:1] for name in cases(verify_junit(report("fail", rows=rows).to_json(), "m\x07.onnx"))] == ["a", "t"]
 
 
