@@ -107,10 +107,14 @@ def _coordinates(b: GraphBuilder, axis: Axis, s: Sampling) -> Value:
         case "asymmetric":
             return c.binary(b, "div", i, factor)
         case "align_corners":
-            if axis.scale is not None and not (isinstance(axis.scale, Fraction) and axis.scale.denominator == 1):
-                raise Refused("align_corners with a scale that may give a fractional size: the tools disagree")
+            if not _is_whole(axis):
+                if s.mode == "nearest":
+                    raise Refused("which element is meant is a question of rounding")
+                steps = _steps_of_width(b, c.binary(b, "mul", old, factor), wide)
             return c.binary(b, "div", c.binary(b, "mul", i, span), steps)
         case "tf_crop_and_resize" if axis.crop is not None:
+            if not _is_whole(axis):
+                raise Refused(f"{s.coordinates} with a scale that may give a fractional size: the tools disagree")
             first, last = axis.crop
             width = c.binary(b, "mul", c.binary(b, "sub", last, first), span)
             spread = c.binary(
@@ -119,6 +123,21 @@ def _coordinates(b: GraphBuilder, axis: Axis, s: Sampling) -> Value:
             middle = c.with_scalar(b, "mul", c.binary(b, "mul", c.binary(b, "add", first, last), span), 0.5)
             return c.select(b, single, middle, spread)
     raise Refused(f"{s.coordinates} on an axis of symbolic size")
+
+
+def _is_whole(axis: Axis) -> bool:
+    """Whether the new size is known to be exactly the old one times the scale."""
+    if isinstance(axis.scale, Fraction):
+        return axis.old * axis.scale.numerator == axis.new * axis.scale.denominator
+    return axis.scale is None
+
+
+def _steps_of_width(b: GraphBuilder, width: Value, new: Value) -> Value:
+    """One less than the fractional size that a scale gives, of which `new` is the whole part; 1 where there is one element."""
+    missing = c.unary(b, "abs", c.binary(b, "sub", width, new))
+    whole = c.compare(b, "le", missing, c.scalar(b, 1e-4, DType.F32))
+    steps = c.with_scalar(b, "sub", c.select(b, whole, new, width), 1)
+    return c.select(b, c.compare(b, "le", new, c.scalar(b, 1, DType.F32)), c.scalar(b, 1, DType.F32), steps)
 
 
 def _by_matrix(b: GraphBuilder, x: Value, axis: Axis, s: Sampling, at: Value) -> Value:

@@ -48,7 +48,7 @@ Real = Any  # Fraction, or np.float32
 
 
 def _coordinate(s: Sampling, i: Real, old: Real, new: Real, scale: Real, crop: tuple[Real, Real]) -> Real:
-    """Where element `i` of the new axis lies in the old one, in the arithmetic of the arguments."""
+    """Where element `i` of the new axis lies in the old one, in the arithmetic of the arguments; `new` is what `_width` gives."""
     one = type(i)(1)
     half = one / type(i)(2)
     match s.coordinates:
@@ -72,17 +72,28 @@ def _coordinate(s: Sampling, i: Real, old: Real, new: Real, scale: Real, crop: t
 
 def source_coordinates(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> list[Fraction]:
     """Where in the old axis each element of the new one lies, exactly."""
-    if s.coordinates in ("align_corners", "tf_crop_and_resize") and abs(old * scale - new) > 1e-4:
+    if s.coordinates == "tf_crop_and_resize" and is_fractional(old, new, scale):
         raise Refused(f"{s.coordinates} with a scale that gives a fractional size: the tools disagree")
     bounds = Fraction(crop[0]), Fraction(crop[1])
-    numbers = (Fraction(old), Fraction(new), scale, bounds)
+    numbers = (Fraction(old), _width(s, old, new, scale), scale, bounds)
     return [Fraction(_coordinate(s, Fraction(i), *numbers)) for i in range(new)]
+
+
+def is_fractional(old: int, new: int, scale: Fraction) -> bool:
+    """Whether `old * scale` is not the whole number `new`, rounding of the scale aside."""
+    return abs(old * scale - new) > 1e-4
+
+
+def _width(s: Sampling, old: int, new: int, scale: Fraction) -> Fraction:
+    """The new size; between aligned corners it is the fractional one that the scale gives (as in the specification's cases)."""
+    return old * scale if s.coordinates == "align_corners" and is_fractional(old, new, scale) else Fraction(new)
 
 
 def _single_coordinates(s: Sampling, old: int, new: int, scale: Fraction, crop: tuple[float, float]) -> list[Fraction]:
     """As `source_coordinates`, in float32 arithmetic."""
     single = np.float32
-    numbers = (single(old), single(new), single(float(scale)), (single(crop[0]), single(crop[1])))
+    width = single(float(_width(s, old, new, scale)))
+    numbers = (single(old), width, single(float(scale)), (single(crop[0]), single(crop[1])))
     return [Fraction(float(_coordinate(s, single(i), *numbers))) for i in range(new)]
 
 

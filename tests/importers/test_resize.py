@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -131,6 +133,31 @@ def test_what_runtimes_round_differently_is_refused() -> None:
         _line(0.6, mode="nearest", nearest_mode="floor")
 
 
+def test_aligned_corners_of_a_fractional_size(caplog: pytest.LogCaptureFixture) -> None:
+    # 0.6 * 4 = 2.4: element 1 lies at 1 * (4 - 1) / (2.4 - 1), as in test_resize_downsample_scales_linear_align_corners
+    aligned = {"coordinate_transformation_mode": "align_corners"}
+    with caplog.at_level(logging.WARNING):
+        np.testing.assert_allclose(_line(0.6, mode="linear", **aligned), [0, 3 / 1.4], rtol=1e-6)
+    assert "onnxruntime takes the size 2" in caplog.text
+    # 0.8 * 4 = 3.2: elements at 0, 3 / 2.2, 6 / 2.2; the cubic through 0, 1, 2, 3 is the line except near the ends
+    y = _line(0.8, mode="cubic", exclude_outside=0, **aligned)
+    t = 3 / 2.2 - 1
+    np.testing.assert_allclose(y[:2], [0, 1 + _cubic_step(t)], rtol=1e-5, atol=1e-6)
+
+
+def _cubic_step(t: float) -> float:
+    """What the cubic with a = -0.75 adds to 1 at 1 + t, between 0, 1, 2 and 3."""
+    a = -0.75
+
+    def near(d: float) -> float:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+
+    def far(d: float) -> float:
+        return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+
+    return near(t) * 1 + near(1 - t) * 2 + far(2 - t) * 3 - 1
+
+
 @pytest.mark.parametrize("size", [3, 6, 9])
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -138,6 +165,14 @@ def test_a_symbolic_axis_is_resized_like_a_static_one(mode: str, coordinates: st
     wanted = _line(size=size, mode=mode, coordinate_transformation_mode=coordinates)
     found = _line(size=size, mode=mode, coordinate_transformation_mode=coordinates, symbolic=True)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"])
+@pytest.mark.parametrize("scale", [0.6, 0.8, 2.3])
+def test_a_symbolic_axis_by_any_scale(mode: str, coordinates: str, scale: float) -> None:
+    how = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    np.testing.assert_allclose(_line(scale, symbolic=True, **how), _line(scale, **how), rtol=1e-4, atol=1e-5)
 
 
 def test_resizing_to_the_size_of_another_input() -> None:

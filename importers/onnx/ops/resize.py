@@ -12,7 +12,15 @@ import numpy as np
 from fornaxc.importers.onnx.computed_resampling import Axis, Scale, along, resampled
 from fornaxc.importers.onnx.context import NodeContext, Refused
 from fornaxc.importers.onnx.registry import onnx_op
-from fornaxc.importers.onnx.resampling import ROUNDING, Sampling, Table, phases, source_coordinates, table
+from fornaxc.importers.onnx.resampling import (
+    ROUNDING,
+    Sampling,
+    Table,
+    is_fractional,
+    phases,
+    source_coordinates,
+    table,
+)
 from fornaxc.importers.onnx.steering import bind_sizes, entry, require_at_run_time, sizes_input, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
@@ -22,7 +30,7 @@ from fornaxc.ir.ops import ArgReduce, Gather, MatMul, Pad
 from fornaxc.ir.types import DType
 
 MOST_GATHERS = 4  # an axis with more samples than this becomes a matrix product
-MOST_PARTS = 64  # scales of a symbolic size are fractions with no larger denominator
+MOST_PARTS = 64  # scales with larger denominators give a symbolic axis a size that only the run time knows
 Factor = tuple[Scale, Dim]  # of an axis: its scale and its new size
 Crop = tuple[float, float] | tuple[Value, Value]
 WHOLE = (0.0, 1.0)
@@ -78,10 +86,11 @@ def _resize_10(ctx: NodeContext, scales: list[float] | tuple[float, ...]) -> Val
     ctx.require(mode in ("nearest", "linear"), f"no mode {mode!r}")
     sampling = Sampling(mode, "asymmetric", "floor")
     factors = _from_scales(ctx, x, scales, range(x.type.rank))
-    for size, (scale, new) in zip(x.type.shape, factors.values(), strict=True):
-        if mode == "nearest" and isinstance(scale, Fraction) and scale < 1:
-            ctx.refuse_unless(isinstance(size, int), "shrinking an axis of symbolic size")
-            where = source_coordinates(sampling, static(size), static(new), scale, (0, 1))
+    for size, (scale, new), given in zip(x.type.shape, factors.values(), scales, strict=True):
+        if mode == "nearest" and given < 1:
+            if not isinstance(size, int) or not isinstance(scale, Fraction):
+                raise Refused("shrinking an axis of symbolic size")
+            where = source_coordinates(sampling, size, static(new), scale, (0, 1))
             ctx.refuse_unless(
                 all(v.denominator == 1 for v in where), "nearest shrinking, whose rounding is unspecified"
             )
@@ -109,6 +118,8 @@ def _resize(*, versatile: bool) -> Callable[[NodeContext], Value]:
         policy = ctx.string("keep_aspect_ratio_policy", "stretch") if versatile else "stretch"
         if ctx.optional(3) is not None:
             factors = _from_sizes(ctx, x, axes, policy)
+            if policy != "stretch" and sampling.coordinates == "align_corners":
+                ctx.refuse_unless(_are_whole(x, factors), "align_corners where one scale gives fractional sizes")
         else:
             ctx.refuse_unless(all(crop == WHOLE for crop in crops.values()), "scales beside a region of interest")
             scales = _known_floats(ctx, 2)
@@ -153,8 +164,10 @@ def _from_scales(
             factors[axis] = Fraction(scale), new
         else:
             exact = Fraction(scale)
-            ctx.refuse_unless(exact.denominator <= MOST_PARTS, f"the scale {scale} on an axis of symbolic size")
-            factors[axis] = exact, size * exact.numerator // exact.denominator
+            if exact.denominator <= MOST_PARTS:
+                factors[axis] = exact, size * exact.numerator // exact.denominator
+            else:
+                factors |= _from_run_time_scales(ctx, x, ctx.b.literal(np.array([scale], np.float32)), [axis])
     return factors
 
 
@@ -197,7 +210,8 @@ def _at_one_scale(ctx: NodeContext, x: Value, sizes: Value, axes: list[int], pol
 def _from_sizes(ctx: NodeContext, x: Value, axes: list[int], policy: str) -> dict[int, Factor]:
     """Scales are new over old sizes; an aspect-ratio policy takes one scale for all axes."""
     ctx.require(policy in ("stretch", "not_larger", "not_smaller"), f"no keep_aspect_ratio_policy {policy!r}")
-    if policy != "stretch" and ctx.dims_or_none(3) is None:
+    fixed = all(isinstance(x.type.shape[axis], int) for axis in axes)
+    if policy != "stretch" and not (fixed and ctx.ints_or_none(3) is not None):
         given = vector(ctx.b, ctx.input(3))
         ctx.require(given.type.shape == (len(axes),), f"the sizes {given.type} for {len(axes)} axes")
         return _at_one_scale(ctx, x, given, axes, policy)
@@ -215,16 +229,19 @@ def _from_sizes(ctx: NodeContext, x: Value, axes: list[int], policy: str) -> dic
         factors[axis] = Fraction(str(times)) if known else None, new
     if policy == "stretch":
         return factors
-    known_scales = [s for s, _ in factors.values() if isinstance(s, Fraction)]
-    ctx.refuse_unless(len(known_scales) == len(factors), "an aspect-ratio policy on an axis of symbolic size")
-    scale = (min if policy == "not_larger" else max)(known_scales)
-    kept: dict[int, Factor] = {}
-    for axis in axes:
-        size = x.type.shape[axis]
-        if not isinstance(size, int):
-            raise Refused("an aspect-ratio policy on an axis of symbolic size")
-        kept[axis] = scale, floor(scale * size + Fraction(1, 2))
-    return kept
+    scale = (min if policy == "not_larger" else max)(s for s, _ in factors.values() if isinstance(s, Fraction))
+    return {axis: (scale, floor(scale * static(x.type.shape[axis]) + Fraction(1, 2))) for axis in axes}
+
+
+def _are_whole(x: Value, factors: dict[int, Factor]) -> bool:
+    """Whether each new size is known to be the old one times its scale."""
+    return all(
+        isinstance(scale, Fraction)
+        and isinstance(size, int)
+        and isinstance(new, int)
+        and not is_fractional(size, new, scale)
+        for size, (scale, new) in ((x.type.shape[axis], factor) for axis, factor in factors.items())
+    )
 
 
 def _resized(ctx: NodeContext, x: Value, s: Sampling, factors: dict[int, Factor], crops: dict[int, Crop]) -> Value:
@@ -243,6 +260,10 @@ def _resized(ctx: NodeContext, x: Value, s: Sampling, factors: dict[int, Factor]
         if isinstance(size, int) and isinstance(new, int) and isinstance(scale, Fraction) and crop is not None:
             ctx.refuse_unless(size > 0, "resizing an empty axis")
             samples = table(s, size, new, scale, crop)
+            if s.coordinates == "align_corners" and is_fractional(size, new, scale):
+                ctx.warn(
+                    f"the corners are those of the size {float(size * scale):.7g}; onnxruntime takes the size {new}"
+                )
             y = _sampled(b, y, axis, samples)
             outside += [b.literal(_along(samples.outside, axis, rank))] if samples.outside.any() else []
         elif isinstance(scale, Fraction) and scale.denominator == 1 and _repeats(s):
