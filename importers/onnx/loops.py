@@ -1,4 +1,4 @@
-"""Loops whose bodies are ONNX graphs: unrolled where the count is a small constant, else `While` over carried tensors."""
+"""Loops whose bodies are ONNX graphs: unrolled where the count is a small constant or shapes change, else `While` over carried tensors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fornaxc.ir.ops import DynamicBroadcast, IrError, ScatterNd, StridedSlice, W
 from fornaxc.ir.types import DType, TensorType
 
 UNROLL_TRIPS = 32
+MOST_TRIPS = 256  # of a loop that can only be unrolled: its carried values change their shapes, or are sequences
 
 Inputs = Callable[[GraphBuilder, Value, Value, Sequence[Item]], Sequence[Item]]
 
@@ -56,7 +57,20 @@ def run_loop(ctx: NodeContext, loop: Loop) -> tuple[list[Item], list[Value]]:
         unrolled = _unrolled(ctx, loop, loop.count)
         if unrolled is not None:
             return unrolled
-    return _while(ctx, loop)
+    constraints = len(ctx.b.constraints)
+    try:
+        return _while(ctx, loop)
+    except _OtherType:
+        del ctx.b.constraints[constraints:]
+        if isinstance(loop.count, int) and UNROLL_TRIPS < loop.count <= MOST_TRIPS:
+            unrolled = _unrolled(ctx, loop, loop.count)
+            if unrolled is not None:
+                return unrolled
+        raise
+
+
+class _OtherType(Refused):
+    """A carried value that is no tensor, or whose type changes from one trip to the next."""
 
 
 def _step(
@@ -113,7 +127,10 @@ def _nothing(ctx: NodeContext, loop: Loop) -> list[Value]:
 def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Item], list[Value]]:
     b = ctx.b
     goes_on = _truth(ctx, loop.condition, b) is True
-    initial = ctx.importer.tensors(loop.initial)
+    try:
+        initial = ctx.importer.tensors(loop.initial)
+    except Refused as refusal:  # a sequence, which a region cannot carry
+        raise _OtherType(str(refusal)) from refusal
     probe = GraphBuilder(b)
     flag = probe.input(TensorType(DType.BOOL, ()))
     index = probe.input(TensorType(DType.I64, ()))
@@ -123,7 +140,8 @@ def _while(ctx: NodeContext, loop: Loop) -> tuple[list[Item], list[Value]]:
         raise Refused("a loop without a bound" + (" that collects results" if step.collected else ""))
     for before, after in zip(initial, ctx.importer.tensors(step.carried), strict=True):
         _same_type(before.type, after.type)
-    elements = [v.type for v in step.collected]
+    declared = loop.body.outputs[len(loop.body.outputs) - len(step.collected) :]
+    elements = [_element(b, v.type, info.dims) for v, info in zip(step.collected, declared, strict=True)]
     buffers = [_buffer(ctx, loop, t) for t in elements]
     start = c.scalar(b, 0, DType.I64)
     condition = c.reshape(b, loop.condition, ())
@@ -167,7 +185,20 @@ def _same_type(before: TensorType, after: TensorType) -> None:
             for a, b in zip(before.shape, after.shape, strict=True)
         )
     if not same:
-        raise Refused(f"a carried value changes from {before} to {after}")
+        raise _OtherType(f"a carried value changes from {before} to {after}")
+
+
+def _element(b: GraphBuilder, found: TensorType, declared: Sequence[int | str | None] | None) -> TensorType:
+    """The type of a collected result. A size that only the loop knows is the one that the body declares: each trip asserts it."""
+    if declared is None or len(declared) != found.rank:
+        return found
+    known = b.input_symbols()
+    return found.with_shape(
+        tuple(
+            e if isinstance(e, int) and not symbols(d) <= known else d
+            for d, e in zip(found.shape, declared, strict=True)
+        )
+    )
 
 
 def _buffer(ctx: NodeContext, loop: Loop, element: TensorType) -> Value:

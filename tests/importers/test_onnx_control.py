@@ -102,8 +102,54 @@ def test_a_carried_value_that_grows_is_unrolled_or_refused() -> None:
         >
     }"""
     assert result_of(text, np.array([7], F), trips=np.int64(3), yes=np.array(True)).tolist() == [7, 7, 7, 7]
+    assert result_of(text, np.array([7], F), trips=np.int64(40), yes=np.array(True)).tolist() == [7] * 41
     with pytest.raises(UnsupportedError):
-        graph_of(text, initializers={"trips": np.int64(100), "yes": np.array(True)})
+        graph_of(text, initializers={"trips": np.int64(1000), "yes": np.array(True)})
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_collected_result_has_the_size_that_the_body_declares(trips: int) -> None:
+    """What a slice with computed bounds leaves is not known; the body says that it is one element."""
+    text = """(int64 trips, bool go, float[1] start) => (float[1] last, float[n, 1] all) {
+        last, all = Loop (trips, go, start) <
+            body = step (int64 i, bool going, float[1] v) => (bool more, float[1] w, float[1] kept) {
+                more = Identity(going)
+                first = Unsqueeze(i, zero)
+                next = Add(first, one)
+                element = Slice(data, first, next)
+                w = Add(v, element)
+                kept = Identity(w)
+            }
+        >
+    }"""
+    constants = {"zero": np.array([0]), "one": np.array([1]), "data": np.array([1, 2, 3, 4, 5], F)}
+    last, kept = outputs_of(text, np.int64(trips), np.array(True), np.array([-2], F), **constants)
+    sums = -2 + np.cumsum([1, 2, 3, 4, 5][:trips])
+    assert last.tolist() == [sums[-1] if trips else -2]
+    assert kept.reshape(-1).tolist() == sums.tolist()
+    assert kept.shape == (trips, 1)
+
+
+@pytest.mark.parametrize("axis", ["3", "40", "n"])
+def test_a_scan_that_captures_and_shadows(axis: str) -> None:
+    """`scale` and `x` are of the graph around; the `e` of the body is not that of the graph."""
+    text = f"""(float[2] x, float[{axis}] seen, float[1] e) => (float[2] last, float[k, 2] sums, float[1] out) {{
+        last, sums = Scan <num_scan_inputs=1,
+            body = step (float[2] s, float e) => (float[2] t, float[2] kept) {{
+                moved = Mul(x, e)
+                scaled = Mul(moved, scale)
+                t = Add(s, scaled)
+                kept = Identity(t)
+            }}
+        > (x, seen)
+        out = Neg(e)
+    }}"""
+    x, seen, e = np.array([1, 2], F), np.arange(40 if axis == "40" else 3, dtype=F), np.array([9], F)
+    last, sums, out = outputs_of(text, x, seen, e, scale=F(10))
+    wanted = x + 10 * np.cumsum(seen)[:, None] * x
+    np.testing.assert_array_equal(sums, wanted)
+    np.testing.assert_array_equal(last, wanted[-1])
+    assert out.tolist() == [-9]
 
 
 @pytest.mark.parametrize("axis", ["3", "n"])

@@ -12,6 +12,7 @@ from fornaxc.errors import UnsupportedError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import model_from_proto
 from fornaxc.ir.interpreter import run
+from fornaxc.ir.ops import IrError
 
 F = np.float32
 
@@ -50,6 +51,22 @@ def test_inserting_and_erasing() -> None:
     assert result_of(text, *inputs, zero=np.int64(0), one=np.int64(1)).tolist() == [3, 2, 2]
 
 
+def test_a_body_on_each_element() -> None:
+    text = """(float[2] x, float[3] z) => (float[5] y, int64 n) {
+        s = SequenceConstruct(x, z)
+        t, sizes = SequenceMap <
+            body = each (float[k] a, float k) => (float[k] b, int64 c) {
+                b = Mul(a, k)
+                c = Size(a)
+            }
+        > (s, ten)
+        y = ConcatFromSequence<axis=0>(t)
+        n = SequenceAt(sizes, last)
+    }"""
+    y, n = outputs_of(text, np.array([1, 2], F), np.array([3, 4, 5], F), ten=F(10), last=np.int64(-1))
+    assert (y.tolist(), n) == ([10, 20, 30, 40, 50], 3)
+
+
 def test_a_loop_that_collects_in_a_sequence() -> None:
     text = """(float[2] x) => (float[n] y) {
         empty = SequenceEmpty()
@@ -66,7 +83,41 @@ def test_a_loop_that_collects_in_a_sequence() -> None:
     found = result_of(text, np.array([1, 2], F), trips=np.int64(3), yes=np.array(True))
     assert found.tolist() == [1, 2, 2, 3, 3, 4]
     with pytest.raises(UnsupportedError):
-        graph_of(text, initializers={"trips": np.int64(50), "yes": np.array(True)})
+        graph_of(text, initializers={"trips": np.int64(300), "yes": np.array(True)})
+
+
+def test_a_sequence_in_a_loop_of_many_trips_has_a_known_length() -> None:
+    text = """(float[2] x) => (int64 y) {
+        empty = SequenceEmpty()
+        full = Loop (trips, yes, empty) <
+            body = step (int64 i, bool go, seq(float[2]) s) => (bool more, seq(float[2]) t) {
+                more = Identity(go)
+                t = SequenceInsert(s, x)
+            }
+        >
+        y = SequenceLength(full)
+    }"""
+    assert result_of(text, np.array([1, 2], F), trips=np.int64(50), yes=np.array(True)) == 50
+
+
+@pytest.mark.parametrize("sizes", [[1, 3, 1], [0, 2, 3]])
+def test_parts_of_sizes_that_are_inputs(sizes: list[int]) -> None:
+    text = """(float[2, 5] x, int64[3] s) => (float[2, a] y, int64 n) {
+        parts = SplitToSequence<axis=1>(x, s)
+        second = SequenceAt(parts, one)
+        first = SequenceAt(parts, zero)
+        third = SequenceAt(parts, last)
+        y = Concat<axis=1>(second, third, first)
+        n = SequenceLength(parts)
+    }"""
+    x = np.arange(10, dtype=F).reshape(2, 5)
+    places = {"zero": np.int64(0), "one": np.int64(1), "last": np.int64(-1)}
+    y, n = outputs_of(text, x, np.array(sizes), **places)
+    first, second, third = np.split(x, np.cumsum(sizes)[:-1], axis=1)
+    np.testing.assert_array_equal(y, np.concatenate([second, third, first], axis=1))
+    assert n == 3
+    with pytest.raises((IrError, ValueError)):
+        outputs_of(text, x, np.array([1, 1, 1]), **places)
 
 
 def test_a_sequence_of_unknown_length_or_as_an_output_is_refused() -> None:

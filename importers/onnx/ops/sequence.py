@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.ops.shape import join
+from fornaxc.importers.onnx.ops.slice import split_at_run_time
 from fornaxc.importers.onnx.registry import Item, TensorList, onnx_op
+from fornaxc.importers.onnx.steering import entries, vector
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim, ceildiv, static
 from fornaxc.ir.graph import Value
@@ -76,6 +78,10 @@ def split_to_sequence(ctx: NodeContext) -> Item:
     axis = ctx.axis(ctx.int("axis", 0), x.type.rank)
     keep = bool(ctx.int("keepdims", 1))
     size = x.type.shape[axis]
+    if ctx.optional(1) is not None and ctx.input(1).type.rank == 1 and ctx.content(ctx.input(1)) is None:
+        computed = vector(b, ctx.input(1))
+        ctx.refuse_unless(entries(ctx, computed, "the sizes") > 0, "a split in no parts")
+        return TensorList(tuple(split_at_run_time(b, x, axis, computed)))
     given = None if ctx.optional(1) is None else ctx.constant(1, "the sizes")
     sizes: list[Dim]
     if given is not None and given.ndim == 1:
@@ -98,6 +104,26 @@ def split_to_sequence(ctx: NodeContext) -> Item:
         parts.append(taken if keep or given is not None else c.squeeze(b, taken, (axis,)))
         start = start + part
     return TensorList(tuple(parts))
+
+
+@onnx_op("SequenceMap", 17)
+def sequence_map(ctx: NodeContext) -> list[Item]:
+    """The body on the elements of the sequences at each position in turn; a tensor is the same for all."""
+    count = len(ctx.sequence(0))
+    body = ctx.graph("body")
+    columns: list[list[Value]] = [[] for _ in body.outputs]
+    for place in range(count):
+        given: list[Item] = []
+        for index in range(len(ctx.inputs)):
+            item = ctx.item(index)
+            if isinstance(item, TensorList):
+                ctx.require(len(item.elements) == count, f"sequences of {count} and {len(item.elements)} tensors")
+                item = item.elements[place]
+            assert item is not None
+            given.append(item)
+        for column, result in zip(columns, ctx.importer.tensors(ctx.importer.inline(body, given)), strict=True):
+            column.append(result)
+    return [TensorList(tuple(column)) for column in columns]
 
 
 @onnx_op("Optional", 15, 28)

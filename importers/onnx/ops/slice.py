@@ -20,6 +20,7 @@ from fornaxc.importers.onnx.steering import (
     vector,
 )
 from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, ceildiv, is_nonnegative
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Cumulative, Pad, Slice, StridedSlice
@@ -133,16 +134,22 @@ def split(ctx: NodeContext) -> list[Value]:
 
 
 def _split_by_sizes(ctx: NodeContext) -> list[Value]:
-    """Sizes that only the run time knows must add up: the last part is what is left, and has the last size."""
+    """Sizes that only the run time knows must add up."""
     sizes = ctx.dims_or_none(1)
     if sizes is not None:
         return _split(ctx, sizes, None)
     b, x = ctx.b, ctx.input(0)
-    rank = x.type.rank
-    axis = ctx.axis(ctx.int("axis", 0), rank)
+    axis = ctx.axis(ctx.int("axis", 0), x.type.rank)
     given = vector(b, ctx.input(1))
     parts = entries(ctx, given, "the sizes")
     ctx.require(parts == ctx.output_count, f"{parts} sizes for {ctx.output_count} outputs")
+    return split_at_run_time(b, x, axis, given)
+
+
+def split_at_run_time(b: GraphBuilder, x: Value, axis: int, given: Value) -> list[Value]:
+    """The parts of an axis whose sizes are the entries of i64[parts]; the last part is what is left, and must have the last size."""
+    rank, (parts,) = x.type.rank, given.type.shape
+    assert isinstance(parts, int)
     ends = b.emit(Cumulative("sum", 0), given)
     starts = c.binary(b, "sub", ends, given)
     results = []
