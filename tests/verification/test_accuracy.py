@@ -302,3 +302,15 @@ def test_a_model_of_much_work_is_asked_only_where_it_fails(norm: Path, monkeypat
     assert settled(norm, near_truth(norm), reference=off_by(norm, 1e-5)).rule == "float64"
     monkeypatch.setattr(float64, "ALWAYS_WORK", 4 * 64 * 64)
     assert settled(norm, lambda found: found.outputs, reference=reference).float64 is not None
+
+
+def test_a_failure_of_a_large_model_says_how_it_can_be_judged(norm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fornaxc.verification import float64
+
+    reference = off_by(norm, 1e-5)
+    for limit, value in (("MOST_WORK", 1), ("LARGE", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(float64, limit, value)
+            row = settled(norm, near_truth(norm), reference=reference)
+            assert row.verdict == "fail" and "--float64" in row.to_json()["float64"]["why_not"]
+            assert settled(norm, near_truth(norm), reference=reference, wanted=True).rule == "float64"
