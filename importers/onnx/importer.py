@@ -46,14 +46,17 @@ def import_model(model: OnnxModel, pins: Mapping[str, int]) -> Graph:
     builder.reserve(builder.input_symbols())
     importer.run()
     _raise_findings(model.path, findings)
+    outputs = _outputs(importer, raw, model.path)
+    if len(outputs) < len(raw.outputs):
+        findings.warn("an output that is listed more than once is given once")
     for text in (*raw.warnings, *findings.warnings):
         log.warning("%s: %s", model.path.name, text)
-    names = [info.name for info in raw.outputs]
-    return builder.finish(_outputs(importer, raw, model.path), names)
+    return builder.finish(list(outputs.values()), list(outputs))
 
 
-def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> list[Value]:
-    outputs = []
+def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> dict[str, Value]:
+    """The values of the outputs by name, in order; a tensor that is listed more than once is there once."""
+    outputs = {}
     for info in raw.outputs:
         try:
             value = importer.lookup(info.name)
@@ -68,9 +71,7 @@ def _outputs(importer: GraphImporter, raw: RawGraph, path: Path) -> list[Value]:
                 details=[{"output": info.name}],
                 hint="cut it off: onnx.utils.extract_model(model, new_file, inputs, the other outputs)",
             )
-        outputs.append(value)
-    if len({info.name for info in raw.outputs}) != len(raw.outputs):
-        raise UnsupportedError(f"{path}: an output is listed twice", code="FX302")
+        outputs[info.name] = value
     return outputs
 
 

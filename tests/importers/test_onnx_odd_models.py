@@ -14,6 +14,7 @@ from text_models import graph_of, outputs_of, result_of
 from fornaxc.errors import ModelError, UnsupportedError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import model_from_proto
+from fornaxc.ir.interpreter import run
 
 FOUR = f32(np.arange(16)).reshape(1, 1, 4, 4)
 
@@ -72,10 +73,13 @@ def test_outputs_that_are_inputs_and_constants() -> None:
         np.testing.assert_array_equal(have, want)
 
 
-def test_an_output_that_is_listed_twice_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError) as refusal:
-        graph_of("(float[2] x) => (float[2] y, float[2] y) { y = Neg(x) }")
-    assert "listed twice" in refusal.value.message
+def test_an_output_that_is_listed_twice_is_given_once_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        graph = graph_of("(float[2] x) => (float[2] y, float[2] z, float[2] y) { y = Neg(x)\n z = Abs(x) }")
+    assert graph.output_names == ("y", "z")
+    assert "listed more than once" in caplog.text
+    y, z = run(graph, [f32([1, -2])])
+    assert (y.tolist(), z.tolist()) == ([-1, 2], [1, 2])
 
 
 def test_unsorted_nodes_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
