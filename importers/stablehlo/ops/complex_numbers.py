@@ -146,7 +146,15 @@ def exponential_minus_one(b: GraphBuilder, x: Complex) -> Complex:
     half = b.emit(Unary("sin"), c.with_scalar(b, "mul", x.im, 0.5))
     rest = c.with_scalar(b, "mul", b.emit(Binary("mul"), half, half), 2.0)
     re = b.emit(Binary("sub"), b.emit(Binary("mul"), b.emit(Unary("expm1"), x.re), b.emit(Unary("cos"), x.im)), rest)
-    return Complex(re, b.emit(Binary("mul"), b.emit(Unary("exp"), x.re), b.emit(Unary("sin"), x.im)))
+    return Complex(re, exponential(b, x).im)
+
+
+def cube_root(b: GraphBuilder, x: Complex) -> Complex:
+    """The principal root, in polar form: the root of the magnitude at a third of the angle."""
+    size = b.emit(Binary("pow"), magnitude(b, x), c.full_like(b, 1 / 3, x.re))
+    angle = c.with_scalar(b, "div", b.emit(Binary("atan2"), x.im, x.re), 3.0)
+    re = b.emit(Binary("mul"), size, b.emit(Unary("cos"), angle))
+    return Complex(re, b.emit(Binary("mul"), size, b.emit(Unary("sin"), angle)))
 
 
 def hyperbolic_tangent(b: GraphBuilder, x: Complex) -> Complex:

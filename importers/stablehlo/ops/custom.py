@@ -7,12 +7,15 @@ from typing import Any
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops import factor
+from fornaxc.importers.stablehlo.ops.arithmetic import unary
 from fornaxc.importers.stablehlo.ops.solve import cholesky_factor, solve_triangular
 from fornaxc.importers.stablehlo.ops.sort import top
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, parts
 from fornaxc.ir import compose as c
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import Binary, Compare, Iota, Unary
 from fornaxc.ir.types import DType, TensorType
 
 _DROPPED = {
@@ -40,6 +43,8 @@ _PLATFORMS = (
     (r"^(lapack_|blas_|xla_python_cpu|__xla_cpu)", "CPUs, through LAPACK"),
     (r"python|callback", "a Python process"),
 )
+_FUNCTIONS = {"erf", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+_NO_FAILURE = 2**31 - 1
 _LAPACK = re.compile(r"lapack_([sdcz])(potrf|trsm|getrf|geqrf|orgqr|ungqr|syevd|heevd)_ffi")
 
 
@@ -58,8 +63,9 @@ def custom_call(ctx: OpContext) -> list[Operand] | Operand:
         return _lapack(ctx, lapack.group(2))
     if target in ("mhlo.topk", "topk", "TopK"):
         return _top_k(ctx)
-    if target.startswith(("mhlo.", "chlo.", "stablehlo.")) and target.split(".")[1] in ("erf", "tan", "asin", "acos"):
-        return _function(ctx, target.split(".")[1])
+    dialect, _, function = target.partition(".")
+    if dialect in ("mhlo", "chlo", "stablehlo") and function in _FUNCTIONS:
+        return unary(ctx.b, function, ctx.value(0))
     raise Refused(f"the custom call {target!r}, which was written for {_written_for(target)}")
 
 
@@ -68,12 +74,6 @@ def _written_for(target: str) -> str:
         if re.search(pattern, target):
             return platform
     return "a runtime that registers it"
-
-
-def _function(ctx: OpContext, name: str) -> Operand:
-    from fornaxc.importers.stablehlo.ops.arithmetic import unary
-
-    return unary(ctx.b, name, ctx.value(0))
 
 
 def shape_assertion(ctx: OpContext) -> list[Operand]:
@@ -140,7 +140,8 @@ def _lapack(ctx: OpContext, routine: str) -> list[Operand]:
     assert isinstance(a, Value | Complex)
     if routine == "potrf":
         lower = letter.get("uplo", "L") == "L"
-        return [cholesky_factor(b, a, lower=lower), _info(ctx, 1)]
+        found = cholesky_factor(b, a, lower=lower)
+        return [found, _first_failure(b, parts(found)[0])]
     if routine == "trsm":
         x = ctx.operands[1]
         assert isinstance(x, Value | Complex)
@@ -171,8 +172,23 @@ def _lapack(ctx: OpContext, routine: str) -> list[Operand]:
 
 
 def _info(ctx: OpContext, index: int) -> Value:
-    """LAPACK's status, 0: failure shows as NaN in the results."""
+    """LAPACK's status, 0: these routines find something for every finite matrix."""
     shape = tuple(0 if d is None else d for d in ctx.result_info(index).shape)
     if None in ctx.result_info(index).shape:
         shape = parts(ctx.operands[0])[0].type.shape[:-2]  # type: ignore[assignment]
     return c.full(ctx.b, 0, TensorType(DType.I32, shape))
+
+
+def _first_failure(b: GraphBuilder, factor: Value) -> Value:
+    """potrf's status: the number, from 1, of the first diagonal element that is not positive; 0 where all are."""
+    rank = factor.type.rank
+    if factor.type.shape[-1] == 0:
+        return c.full(b, 0, TensorType(DType.I32, factor.type.shape[:-2]))
+    i = b.emit(Iota(factor.type.shape, rank - 2, DType.I32))
+    j = b.emit(Iota(factor.type.shape, rank - 1, DType.I32))
+    positive = c.compare(b, "gt", factor, c.scalar(b, 0, factor.type.dtype))
+    failing = b.emit(Binary("and"), b.emit(Compare("eq"), i, j), b.emit(Unary("not"), positive))
+    none = c.scalar(b, _NO_FAILURE, DType.I32)
+    numbers = c.select(b, failing, c.with_scalar(b, "add", i, 1), none)
+    first = c.squeeze(b, c.reduce(b, "min", numbers, [rank - 2, rank - 1]), [rank - 2, rank - 1])
+    return c.select(b, c.compare(b, "ge", first, none), c.full_like(b, 0, first), first)

@@ -107,15 +107,15 @@ def cube_root(ctx: OpContext) -> Operand:
     """A power, corrected by one Newton step: the power alone is off by the rounding of 1/3."""
     operand = ctx.operands[0]
     if isinstance(operand, Complex):
-        raise Refused("the cube root of complex numbers")
+        return z.cube_root(ctx.b, operand)
     b, dtype = ctx.b, ctx.value(0).type.dtype
     wide = DType.F64 if dtype is DType.F64 else DType.F32
     x = c.cast(b, ctx.value(0), wide)
     size = b.emit(Unary("abs"), x)
     guess = b.emit(Binary("pow"), size, c.full_like(b, 1 / 3, size))
     square = b.emit(Binary("mul"), guess, guess)
-    error = b.emit(Binary("sub"), b.emit(Binary("mul"), square, guess), size)
-    step = b.emit(Binary("div"), error, c.with_scalar(b, "mul", square, 3.0))
+    error = b.emit(Binary("sub"), guess, b.emit(Binary("div"), size, square))  # the cube itself could overflow
+    step = c.with_scalar(b, "div", error, 3.0)
     better = b.emit(Binary("sub"), guess, step)
     usable = b.emit(Compare("eq"), step, step)  # neither 0 nor infinite
     root = b.emit(Select(), usable, better, guess)
@@ -201,6 +201,18 @@ def divide(ctx: OpContext) -> Operand:
 def remainder(ctx: OpContext) -> Value:
     x, y = ctx.align(*ctx.values)
     return a.binary(ctx.b, "rem", x, y) if x.type.dtype.is_float else a.integer_divide(ctx.b, "rem", x, y)
+
+
+@stablehlo_op("chlo.mulhi", elementwise=True)
+def upper_half(ctx: OpContext) -> Value:
+    """The upper half of the product of two integers, which has twice their width."""
+    b, (x, y) = ctx.b, ctx.align(*ctx.values)
+    dtype = x.type.dtype
+    if dtype.bits > 32:
+        raise Refused(f"the upper half of a product of {dtype}")
+    wide = DType.I64 if dtype.is_signed else DType.U64
+    whole = b.emit(Binary("mul"), c.cast(b, x, wide), c.cast(b, y, wide))
+    return a.narrow(b, c.with_scalar(b, "shr", whole, dtype.bits), dtype)
 
 
 @stablehlo_op("stablehlo.power", elementwise=True)

@@ -1,8 +1,6 @@
-"""Operations that newer exporters no longer write: batch normalization, broadcast, einsum, torch_index_select, ragged products."""
+"""Operations that newer exporters no longer write: batch normalization, broadcast, einsum, torch_index_select."""
 
 from __future__ import annotations
-
-import re
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops.linear import contract
@@ -12,7 +10,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, product
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Binary, Gather, Iota, MatMul, Unary
+from fornaxc.ir.ops import Binary, Gather, GatherElements, Unary
 from fornaxc.ir.types import DType
 
 
@@ -97,10 +95,41 @@ def batch_norm_grad(ctx: OpContext) -> list[Operand]:
 
 @stablehlo_op("stablehlo.torch_index_select")
 def torch_index_select(ctx: OpContext) -> Operand:
+    """The places of an axis that the indices name, clamped to it, for each place of the batch axes."""
     b, axis, batch = ctx.b, ctx.int("dim"), ctx.int("batch_dims")
-    ctx.refuse_unless(batch == 0, "torch_index_select with batch axes")
+    rank = ctx.operand_info(0).rank
+    axis, batch = axis + rank * (axis < 0), batch + ctx.operand_info(1).rank * (batch < 0)
+    ctx.refuse_unless(batch <= axis, "torch_index_select with batch axes after the selected one")
     index = c.cast(b, ctx.value(1), DType.I64)
-    return ctx.part_wise(lambda x: b.emit(Gather(axis), x, index), ctx.operands[0])
+    return ctx.part_wise(lambda x: _selected(b, x, index, axis, batch), ctx.operands[0])
+
+
+def _selected(b: GraphBuilder, x: Value, index: Value, axis: int, batch: int) -> Value:
+    last = c.reshape(b, b.dims((x.type.shape[axis] - 1,)), ())
+    index = c.binary(b, "min", c.with_scalar(b, "max", index, 0), last)
+    if batch == 0:
+        return b.emit(Gather(axis), x, index)
+    lead, places, rest = x.type.shape[:axis], index.type.shape[batch:], x.type.shape[axis + 1 :]
+    count = product(places)
+    line = c.reshape(b, index, (*x.type.shape[:batch], *(1,) * (axis - batch), count, *(1,) * len(rest)))
+    found = b.emit(GatherElements(axis), x, c.expand(b, line, (*lead, count, *rest)))
+    return c.reshape(b, found, (*lead, *places, *rest))
+
+
+@stablehlo_op("stablehlo.unary_einsum")
+def unary_einsum(ctx: OpContext) -> Operand:
+    """The sum over the letters that the result does not have."""
+    letters, _, result = ctx.string("einsum_config").partition("->")
+    plain = all(len(set(t)) == len(t) and t.isalpha() for t in (letters, result) if t)
+    ctx.refuse_unless(plain and set(result) <= set(letters), f"the einsum {letters}->{result}")
+    over = [i for i, k in enumerate(letters) if k not in result]
+    kept = [k for k in letters if k in result]
+
+    def sum_over(x: Value) -> Value:
+        found = c.squeeze(ctx.b, c.reduce(ctx.b, "sum", x, over), over) if over else x
+        return c.transpose(ctx.b, found, [kept.index(k) for k in result])
+
+    return ctx.part_wise(sum_over, ctx.operands[0])
 
 
 @stablehlo_op("stablehlo.einsum")
@@ -142,38 +171,3 @@ def set_dimension_size(ctx: OpContext) -> Operand:
     if size is None or size[0] != ctx.value(0).type.shape[axis]:
         raise Refused("a tensor of bounded size")
     return ctx.value(0)
-
-
-@stablehlo_op("chlo.ragged_dot")
-def ragged_dot(ctx: OpContext) -> Operand:
-    """Rows of [m, k] times the matrix [g, k, n] of their group; `group_sizes` says how many rows each group has, in order."""
-    b = ctx.b
-    x, w, sizes = ctx.values
-    ctx.refuse_unless(
-        x.type.rank == 2 and w.type.rank == 3 and sizes.type.rank == 1, f"a ragged product of {x.type} and {w.type}"
-    )
-    numbers = dict(re.findall(r"(\w+_dimensions) = \[([\d, ]*)\]", str(ctx.attribute("ragged_dot_dimension_numbers"))))
-    plain = {
-        "lhs_contracting_dimensions": "1",
-        "rhs_contracting_dimensions": "1",
-        "lhs_ragged_dimensions": "0",
-        "rhs_group_dimensions": "0",
-    }
-    given = {name: axes for name, axes in numbers.items() if axes}
-    ctx.refuse_unless(given == plain, f"a ragged product over {given}")
-    groups, rows = w.type.shape[0], x.type.shape[0]
-    ctx.refuse_unless(isinstance(groups, int), "a symbolic number of groups")
-    number = b.emit(Iota((rows,), 0, DType.I64))
-    start = c.scalar(b, 0, DType.I64)
-    info = ctx.result_info()
-    total: Value | None = None
-    for group in range(int(str(groups))):
-        end = b.emit(Binary("add"), start, c.cast(b, c.reshape(b, c.slice_axis(b, sizes, 0, group, 1), ()), DType.I64))
-        inside = b.emit(Binary("and"), c.compare(b, "ge", number, start), c.compare(b, "lt", number, end))
-        matrix = c.reshape(b, c.slice_axis(b, w, 0, group, 1), w.type.shape[1:])
-        part = b.emit(MatMul(), c.cast(b, x, info.dtype), c.cast(b, matrix, info.dtype))
-        part = c.select(b, c.unsqueeze(b, inside, [1]), part, c.full_like(b, 0, part))
-        total = part if total is None else b.emit(Binary("add"), total, part)
-        start = end
-    assert total is not None
-    return total

@@ -11,7 +11,7 @@ from fornaxc.ir.graph import Value
 from fornaxc.ir.types import DType
 
 _GROUPED = ("all_gather", "all_reduce", "all_to_all", "reduce_scatter", "collective_broadcast")
-_COMMUNICATION = ("send", "recv", "infeed", "outfeed", "async_start", "async_done", "collective_permute")
+_COMMUNICATION = ("send", "recv", "infeed", "outfeed", "async_start", "async_done")
 
 
 @stablehlo_op(*(f"stablehlo.{name}" for name in _GROUPED))
@@ -21,6 +21,14 @@ def grouped(ctx: OpContext) -> list[Operand]:
     sizes = np.array(groups).shape if groups is not None else ()
     if len(sizes) != 2 or sizes[1] > 1 or sizes[0] > 1:
         raise Refused("it joins the data of several devices; a program here runs on one")
+    return list(ctx.operands)
+
+
+@stablehlo_op("stablehlo.collective_permute")
+def permute(ctx: OpContext) -> list[Operand]:
+    """One replica that sends to itself has what it had."""
+    if ctx.ints("source_target_pairs") != (0, 0):
+        raise Refused("it moves data between devices; a program here runs on one")
     return list(ctx.operands)
 
 
