@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _WHERE_KERNELS_LIE = re.compile(r"_kernel_library_paths = \[[^\]]*\]")
 
-_TOO_OLD_OR_NEW = ("FX410", "FX411", "FX412")
+_TOO_NEW = ("FX410", "FX411")
 """Codes of valid models of versions that fornaxc does not read."""
 
 
@@ -103,7 +103,7 @@ def _in_phase(phase: str, work: Callable[[], T]) -> T:
     except UnsupportedError as error:
         raise _Ends(phase, "refused", _reasons(error.details) or error.message) from error
     except FornaxError as error:
-        verdict = "refused" if error.code in _TOO_OLD_OR_NEW else "failed"
+        verdict = "refused" if error.code in _TOO_NEW else "failed"
         raise _Ends(phase, verdict, error.message) from error
     except Exception as error:
         raise _Ends(phase, "failed", f"{type(error).__name__}: {error}"[:500]) from error

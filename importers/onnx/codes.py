@@ -22,7 +22,6 @@ class Code(StrEnum):
     NO_GRAPH = "FX409"
     IR_VERSION_NEWER = "FX410"
     OPSET_NEWER = "FX411"
-    OPSET_TOO_OLD = "FX412"
     OPSET_UNCLEAR = "FX413"
     TRAINING_ONLY = "FX414"
     DUPLICATE_INITIALIZER = "FX415"
@@ -54,8 +53,7 @@ DESCRIPTIONS: dict[Code, str] = {
     Code.NO_GRAPH: "the model file holds no graph",
     Code.IR_VERSION_NEWER: "the file's IR version is newer than the installed onnx package knows",
     Code.OPSET_NEWER: "an opset is newer than the installed onnx package knows",
-    Code.OPSET_TOO_OLD: "the ONNX opset is older than 6",
-    Code.OPSET_UNCLEAR: "the file names no ONNX opset, or two for one domain",
+    Code.OPSET_UNCLEAR: "the file names no ONNX opset, one below 1, or two for one domain",
     Code.TRAINING_ONLY: "the file holds training graphs and nothing to infer with",
     Code.DUPLICATE_INITIALIZER: "two initializers of a graph have the same name",
     Code.DUPLICATE_VALUE: "a graph defines a name twice",

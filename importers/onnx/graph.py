@@ -181,7 +181,9 @@ class GraphImporter:
             return "no such operator is known in this domain and opset"
         versions = handled_versions(node.domain, node.op_type)
         if versions:
-            return f"version {node.since_version} is not supported (only {', '.join(map(str, versions))})"
+            known = f"version {node.since_version} is not supported (only {', '.join(map(str, versions))})"
+            old = node.domain == "" and node.since_version < min(versions)
+            return f"{known}; onnx.version_converter.convert_version(model, 13) makes a newer one" if old else known
         return "the operator is not supported"
 
     # --- bodies

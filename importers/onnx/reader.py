@@ -18,7 +18,7 @@ from fornaxc.importers.onnx.sniff import HEAD_BYTES, is_stablehlo, looks_like
 from fornaxc.importers.onnx.tensors import TensorReader, TensorSource
 from fornaxc.importers.onnx.wire import CutShort, Payload, Skeleton, WireError, skeleton
 
-OLDEST_OPSET = 6
+BEFORE_OPSETS = {"": 1}  # what a file without opset_import, which came with IR version 3, means
 
 
 class OnnxModel:
@@ -31,7 +31,7 @@ class OnnxModel:
         self.path = path
         self.proto = proto
         self.ir_version = int(proto.ir_version)
-        self.opsets = opset_versions(proto.opset_import, path.name)
+        self.opsets = opset_versions(proto.opset_import, path.name) or dict(BEFORE_OPSETS)
         self._tensors = TensorReader(path, marker, payloads)
 
     def tensor(self, proto: TensorProto, what: str = "") -> TensorSource:
@@ -65,7 +65,7 @@ def open_model(path: str | os.PathLike[str]) -> OnnxModel:
     """Open a model file. Its size does not matter: payloads stay in the file.
 
     `ModelError` (`codes.Code`) where the file is missing, is not ONNX, is damaged, has no graph or has a version that
-    is unknown or too old.
+    is unknown.
     """
     path = Path(path)
     _check_file(path)
@@ -113,8 +113,9 @@ def opset_versions(imports: Sequence[onnx.OperatorSetIdProto], what: str) -> dic
                 opset=version,
                 newest=newest,
             )
-        if domain == "" and version < OLDEST_OPSET:
-            raise _too_old(what, version)
+        if domain == "" and version < 1:
+            message = f"{what} uses opset {version} of ai.onnx; opsets begin at 1"
+            raise model_error(Code.OPSET_UNCLEAR, message, domain="ai.onnx", opset=version)
     return found
 
 
@@ -240,23 +241,10 @@ def _check_model(path: Path, proto: ModelProto, head: bytes, has_training: bool)
             ir_version=int(proto.ir_version),
             newest=int(onnx.IR_VERSION),
         )
-    if not proto.opset_import:
-        if proto.ir_version < 3:  # opset_import came with IR version 3; before, the opset was 1
-            raise _too_old(str(path), 1)
+    if not proto.opset_import and proto.ir_version >= 3:
         raise model_error(
             Code.OPSET_UNCLEAR, f"{path} names no opset", hint="the file may be incomplete; export the model again"
         )
-
-
-def _too_old(what: str, version: int) -> ModelError:
-    return model_error(
-        Code.OPSET_TOO_OLD,
-        f"{what} uses opset {version} of ai.onnx; fornaxc reads opset {OLDEST_OPSET} and newer",
-        hint="convert the model: onnx.version_converter.convert_version(model, 13)",
-        domain="ai.onnx",
-        opset=version,
-        oldest=OLDEST_OPSET,
-    )
 
 
 def _newest_opset(domain: str) -> int | None:

@@ -66,6 +66,18 @@ def test_gemm() -> None:
     np.testing.assert_allclose(run(graph, [matrix, b, c])[0], matrix @ b.T + 2 * c, rtol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [1, 5])
+def test_operators_that_have_not_changed_since_are_taken_from_any_opset(opset: int) -> None:
+    text = f'<ir_version: 3, opset_import: ["" : {opset}]> g (bool[3] x) => (bool[3] y) {{ y = Not(x) }}'
+    graph = import_model(model_from_proto(onnx.parser.parse_model(text)), {})
+    assert run(graph, [np.array([True, False, True])])[0].tolist() == [False, True, False]
+    text = f'<ir_version: 3, opset_import: ["" : {opset}]> g (float[3] x) => (float[3] y) {{ y = Relu(x) }}'
+    with pytest.raises(FornaxError) as error:
+        import_model(model_from_proto(onnx.parser.parse_model(text)), {})
+    assert "version 1 is not supported (only 6, 13, 14)" in str(error.value.details)
+    assert "version_converter" in str(error.value.details)
+
+
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
