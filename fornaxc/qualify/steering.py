@@ -63,6 +63,7 @@ _SHAPE_ARITHMETIC = frozenset(
         "Not",
         "Reshape",
         "Slice",
+        "Split",
         "Squeeze",
         "Sub",
         "Unsqueeze",
@@ -84,8 +85,13 @@ def steering_inputs(graph: onnx.GraphProto) -> list[str]:
             continue
         found.add(name)
         producer = producers.get(name)
-        if producer is not None and producer.op_type in _SHAPE_ARITHMETIC:
+        if producer is None:
+            continue
+        if producer.op_type in _SHAPE_ARITHMETIC:
             wanted += producer.input
+        elif producer.op_type == "If":
+            place = list(producer.output).index(name)
+            wanted += [a.g.output[place].name for a in producer.attribute if a.HasField("g")]
     return [i.name for i in graph.input if i.name in found]
 
 

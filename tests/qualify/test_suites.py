@@ -76,6 +76,22 @@ def test_steering_goes_through_shape_arithmetic_and_not_through_shapes() -> None
     assert steering_inputs(graph) == ["n"]
 
 
+def test_steering_goes_through_branches_and_parts() -> None:
+    infos = [helper.make_tensor_value_info(n, 1, [2]) for n in ("x", "c", "n", "m")]
+    other = helper.make_graph(
+        [helper.make_node("Identity", ["m"], ["own"])], "b", [], [helper.make_tensor_value_info("own", 7, [1])]
+    )
+    outer = helper.make_graph([], "a", [], [helper.make_tensor_value_info("first", 7, [1])])
+    nodes = [
+        helper.make_node("Split", ["n"], ["first", "second"], axis=0),
+        helper.make_node("If", ["c"], ["one"], then_branch=outer, else_branch=other),
+        helper.make_node("Concat", ["one", "second"], ["s"], axis=0),
+        helper.make_node("Expand", ["x", "s"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", infos, [helper.make_tensor_value_info("y", 1, None)])
+    assert steering_inputs(graph) == ["n", "m"]
+
+
 def test_data_sets_that_disagree_are_not_frozen() -> None:
     a, one, two = np.zeros((2, 3), np.float32), np.array([3, 2]), np.array([6, 1])
     model = one_node("Reshape", [a, one], a.reshape(3, 2))
