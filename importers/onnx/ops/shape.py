@@ -123,14 +123,21 @@ def squeeze(ctx: NodeContext) -> Value:
 
 
 def _squeeze(ctx: NodeContext, given: Sequence[int] | None) -> Value:
-    """Without axes, every axis of size 1 goes; symbolic ones must then be 2 and more."""
+    """Without axes, every axis of size 1 goes; sizes that are not known must then be other than 1, or the run stops."""
     b, x = ctx.b, ctx.input(0)
     if given is not None:
         return c.squeeze(b, x, ctx.axes(given, x.type.rank))
+    computed: list[Dim] = []
     for size in x.type.shape:
-        if not isinstance(size, int):
-            ctx.refuse_unless(checkable(b, size), f"whether the axis of size {size} goes depends on the data")
+        if isinstance(size, int):
+            continue
+        if checkable(b, size):
             b.require(size, ">=", 2, "a Squeeze without axes keeps this axis")
+        else:
+            computed.append(size)
+    if computed:
+        stays = c.compare(b, "ne", b.dims(computed), c.scalar(b, 1, DType.I64))
+        x = require_at_run_time(b, x, c.reduce(b, "min", stays, (0,)))
     return c.squeeze(b, x, [axis for axis, size in enumerate(x.type.shape) if size == 1])
 
 
