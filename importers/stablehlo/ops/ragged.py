@@ -49,10 +49,7 @@ def ragged_dot(ctx: OpContext) -> Operand:
     compute, dtype = compute_type(ctx), ctx.result_info().dtype
     x, y = convert_value(ctx, x, compute), convert_value(ctx, y, compute)
     inside = _groups(b, sizes, groups, x.type.shape[axes.ragged])
-    if axes.group is None:
-        found = _by_contraction(b, x, y, axes, inside)
-    else:
-        found = _by_rows(b, x, y, axes, inside)
+    found = _by_contraction(b, x, y, axes, inside) if axes.group is None else _by_rows(b, x, y, axes, inside)
     if not found:
         shape = tuple(0 if d is None else d for d in ctx.result_info().shape)
         return c.full(b, 0, x.type.with_shape(shape).with_dtype(dtype))
