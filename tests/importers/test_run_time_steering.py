@@ -11,6 +11,7 @@ from one_node import Array, f32, run_node
 from text_models import result_of
 
 from fornaxc.errors import UnsupportedError
+from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.ops import IrError
 
 RNG = np.random.default_rng(3)
@@ -97,6 +98,14 @@ def test_axes_that_come_and_go() -> None:
         run_node("Squeeze", [X, i64(1)], opset=13)
 
 
+def test_a_squeeze_without_axes_keeps_a_size_that_the_data_decides() -> None:
+    text = "(float[2, 3] x) => (int64[a, b] y) { i = NonZero(x)\n n = Unsqueeze(i, one)\n y = Squeeze(n) }"
+    x = f32([[0, 1, 0], [2, 0, 3]])
+    np.testing.assert_array_equal(result_of(text, x, one=i64(1)), [[0, 1, 1], [1, 0, 2]])
+    with pytest.raises((IrError, ValueError)):  # one column: that axis would go too
+        result_of(text, f32([[0, 1, 0], [0, 0, 0]]), one=i64(1))
+
+
 def test_bounds_of_axes_in_any_order() -> None:
     (y,) = run_node("Slice", [X, i64(-1, 1), i64(-100, 2), i64(2, 0), i64(-2, 1)], opset=13)
     np.testing.assert_array_equal(y, X[1:2, :, ::-2])
@@ -141,6 +150,8 @@ RESIZES: list[dict[str, Any]] = [
     {"mode": "cubic", "antialias": 1, "exclude_outside": 1},
     {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5},
     {"mode": "cubic", "coordinate_transformation_mode": "asymmetric"},
+    {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
 ]
 IMAGE = RNG.standard_normal((1, 2, 4, 7)).astype(np.float32)
 
@@ -165,6 +176,8 @@ def test_resize_at_one_scale(policy: str) -> None:
         how = {"axes": [2, 3], "keep_aspect_ratio_policy": policy, "mode": "linear"}
         (y,) = run_node("Resize", inputs, opset=19, **how)
         (expected,) = run_node("Resize", inputs, opset=19, constants=[3], **how)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+        (y,) = run_node("Resize", inputs, opset=19, constants=[3], symbolic=[(0, 2), (0, 3)], **how)
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -231,9 +244,11 @@ def test_sizes_as_with_constants(op: str, inputs: list[Array | None], opset: int
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("in_order", [0, 1])
-def test_unique_slices(axis: int, in_order: int) -> None:
+@pytest.mark.parametrize("symbolic", [[], [(0, 1)], [(0, 0), (0, 1), (0, 2)]], ids=len)
+def test_unique_slices(axis: int, in_order: int, symbolic: list[tuple[int, int]]) -> None:
     x = RNG.integers(0, 2, (4, 5, 2)).astype(np.float32)
-    y, first, inverse, counts = run_node("Unique", [x], opset=11, outputs=4, axis=axis, sorted=in_order)
+    how = {"axis": axis, "sorted": in_order}
+    y, first, inverse, counts = run_node("Unique", [x], opset=11, outputs=4, symbolic=symbolic, **how)
     values, places, members, times = np.unique(x, True, True, True, axis)
     members = members.reshape(-1)
     if not in_order:
@@ -303,6 +318,13 @@ def test_an_unknown_size_that_nothing_tells() -> None:
     for x, sizes in ((nothing, (0, -1)), (X[:1, :1, :1], (-1, -1)), (nothing, (-1, -1))):
         with pytest.raises((IrError, ValueError)):
             run_node("Reshape", [x, i64(*sizes)], opset=14)
+
+
+def test_unique_slices_of_too_many_elements_are_told_before_the_run() -> None:
+    with pytest.raises(ShapeMismatch, match="compares each slice with each"):
+        run_node("Unique", [np.zeros((5000, 2), np.float32)], opset=11, axis=0, symbolic=[(0, 0)])
+    with pytest.raises(ShapeMismatch, match="Unique of nothing"):
+        run_node("Unique", [np.zeros((0, 2), np.float32)], opset=11, axis=0, symbolic=[(0, 0)])
 
 
 def test_unique_of_nan() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fornaxc.importers.onnx.context import NodeContext, Refused
+from fornaxc.importers.onnx.ops.shape import checkable
 from fornaxc.importers.onnx.registry import onnx_op
 from fornaxc.importers.onnx.steering import around_axis, require_at_run_time, vector
 from fornaxc.ir import compose as c
@@ -20,6 +21,7 @@ from fornaxc.ir.ops import (
     DynamicReshape,
     Gather,
     GatherElements,
+    Iota,
     NonZero,
     ScatterElements,
     StridedSlice,
@@ -169,8 +171,15 @@ def _unique_slices(ctx: NodeContext, axis: int, in_order: bool) -> tuple[Value, 
     b, x = ctx.b, ctx.input(0)
     n = x.type.shape[axis]
     width = product([d for i, d in enumerate(x.type.shape) if i != axis])
-    if not isinstance(n, int) or not isinstance(width, int) or not 0 < n * n * width <= MOST_COMPARISONS:
+    comparisons = n * n * width
+    if isinstance(comparisons, int) and not 0 < comparisons <= MOST_COMPARISONS:
         raise Refused(f"Unique along axis {axis} of {x.type}")
+    if not isinstance(comparisons, int):
+        ctx.refuse_unless(
+            checkable(b, comparisons), f"Unique along axis {axis} of {x.type}, whose size depends on data"
+        )
+        b.require(comparisons, ">=", 1, "Unique of nothing is not supported")
+        b.require(MOST_COMPARISONS, ">=", comparisons, "Unique along an axis compares each slice with each")
     lines = c.reshape(b, c.move_axis(b, x, axis, 0), (n, width))
     if x.type.dtype.is_float:
         whole = c.reduce(b, "max", c.unary(b, "is_nan", lines), (0, 1))
@@ -182,7 +191,8 @@ def _unique_slices(ctx: NodeContext, axis: int, in_order: bool) -> tuple[Value, 
     same = c.reshape(b, same, (n, n))
     less = c.compare(b, "lt", *(b.emit(GatherElements(2), side, where) for side in (left, right)))
     less = c.reshape(b, less, (n, n))  # of a row and a column: false where they are the same
-    earlier = b.literal(np.tril(np.ones((n, n), bool), -1))
+    place = b.emit(Iota((n,), 0, DType.I64))
+    earlier = c.compare(b, "lt", c.unsqueeze(b, place, (0,)), c.unsqueeze(b, place, (1,)))
     repeats = c.reduce(b, "max", c.binary(b, "and", same, earlier), (1,))
     is_first = c.unary(b, "not", c.reshape(b, repeats, (n,)))
     before = c.transpose(b, less, (1, 0)) if in_order else earlier
