@@ -14,7 +14,7 @@ _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:var(--text);background:var(--ground)}
 h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{position:sticky;top:0;background:var(--ground)}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th{position:sticky;top:0;background:var(--ground)}th.n,td.n{text-align:right}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.w{overflow-wrap:anywhere}.scroll{overflow-x:auto}.soft{color:var(--soft)}
 .pass,.ok{color:var(--good)}.compiled{color:var(--note)}.refused,.unproven,.empty{color:var(--warn)}.mismatch,.failed,.fail{color:var(--bad);font-weight:600}
 .totals{display:flex;gap:2rem;flex-wrap:wrap}.totals b{font-size:1.6rem;display:block}
@@ -42,7 +42,10 @@ def cell(value: object, kind: str = "") -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, name: str = "", kinds: Sequence[str] = ()) -> str:
     """A table whose rows are cells; `name` is its id, `kinds` are classes of the rows."""
-    head = "".join(f"<th>{escape(c)}</th>" for c in columns)
+    numbers = [part.startswith('<td class="n') for part in rows[0]] if rows else [False] * len(columns)
+    head = "".join(
+        f"<th{' class=n' if right else ''}>{escape(c)}</th>" for c, right in zip(columns, numbers, strict=True)
+    )
     classes = [f' class="{escape(kind)}"' if kind else "" for kind in kinds] or [""] * len(rows)
     body = "\n".join(f"<tr{kind}>{''.join(row)}</tr>" for kind, row in zip(classes, rows, strict=True))
     identity = f' id="{escape(name)}"' if name else ""

@@ -12,6 +12,7 @@ from fornaxc.verification.dataset_page import dataset_section
 
 WIDTH, LEFT, RIGHT, ROW, BAR, TOP = 1000, 260, 30, 30, 22, 10
 SHOWN = 60  # outputs in the plot
+LABEL = 36  # letters of an output's name in it
 
 
 def verify_page(document: Mapping[str, Any], model: str) -> str:
@@ -84,12 +85,13 @@ def tolerance_text(tolerance: Mapping[str, Any] | None) -> str:
 def _reason(output: Mapping[str, Any]) -> str:
     if output["verdict"] == "pass" or output["worst_index"] is None:
         return str(output["reason"])
-    worst = f"{output['worst_value']} at {output['worst_index']}, not {output['worst_reference']}"
+    value, reference = (_number(output[name]) for name in ("worst_value", "worst_reference"))
+    worst = f"{value} at {output['worst_index']}, not {reference}"
     return f"{output['reason']}; worst: {worst}"
 
 
 def _number(value: Any) -> str | None:
-    return f"{value:.3g}" if isinstance(value, float) else None if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else None if value is None else str(value)
 
 
 def _errors(outputs: Sequence[Mapping[str, Any]]) -> str:
@@ -118,19 +120,21 @@ def plot(outputs: Sequence[Mapping[str, Any]]) -> str:
     for i, output in enumerate(outputs):
         base = TOP + ROW * (i + 1)
         name = " ".join(part for part in (output["name"], output["sample"]) if part)
-        parts += [
-            text(LEFT - 8, base - 4, name if len(name) <= 36 else name[:35] + "…", "end"),
-            line(LEFT, base, WIDTH - RIGHT, base),
-        ]
+        parts += [text(LEFT - 8, base - 4, _short(name), "end"), line(LEFT, base, WIDTH - RIGHT, base)]
         total = sum(output["distribution"])
         for place, count in enumerate(output["distribution"]):
             if count:
                 kind = "bad" if place > DECADES.index(0) else "one"
-                tall = max(1.5, BAR * count / total)
+                tall = max(4.0 if kind == "bad" else 1.5, BAR * count / total)
                 parts.append(
                     bar(LEFT + step * place + 2, base - tall, step - 4, tall, kind, f"{name}: {count} of {total}")
                 )
     return svg(WIDTH, height, "errors as a share of what is allowed", parts)
+
+
+def _short(name: str) -> str:
+    """A name without its middle where it is long: its end tells the sample."""
+    return name if len(name) <= LABEL else f"{name[: LABEL // 2]}…{name[1 - LABEL // 2 :]}"
 
 
 def _execution(execution: Mapping[str, Any] | None) -> str:
