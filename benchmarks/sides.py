@@ -28,9 +28,14 @@ ROOT = Path(__file__).parents[1]
 class Loaded(Protocol):
     """An engine that has loaded a model and run it once."""
 
-    ready: Mapping[str, Any]
-    outputs: Mapping[str, Array]
-    peak_memory: int | None
+    @property
+    def ready(self) -> Mapping[str, Any]: ...
+
+    @property
+    def outputs(self) -> Mapping[str, Array]: ...
+
+    @property
+    def peak_memory(self) -> int | None: ...
 
     def block(self, warmup: int, runs: int) -> list[Run]: ...
 
