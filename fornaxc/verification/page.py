@@ -32,6 +32,8 @@ def verify_page(document: Mapping[str, Any], model: str) -> str:
             dataset_section(document.get("dataset")),
             "<h2>Outputs</h2>" + outputs_table(outputs),
             _errors(outputs),
+            _accuracy(outputs),
+            _dataset(document.get("dataset")),
             _execution(document.get("execution")),
             _host_nodes(document["host_nodes"]),
             "<h2>Environment</h2>",
@@ -135,6 +137,67 @@ def plot(outputs: Sequence[Mapping[str, Any]]) -> str:
 def _short(name: str) -> str:
     """A name without its middle where it is long: its end tells the sample."""
     return name if len(name) <= LABEL else f"{name[: LABEL // 2]}…{name[1 - LABEL // 2 :]}"
+
+
+def _accuracy(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """How far onnxruntime is from itself, and both sides from the model in double precision; "" where neither was asked."""
+    rows = []
+    for output in outputs:
+        noise, double = output.get("noise") or {}, output.get("float64") or {}
+        if noise or double:
+            ours, theirs = ((double.get(side) or {}).get("max_abs") for side in ("ours", "oracle"))
+            changed = ", ".join(f"{what} {_number(error)}" for what, error in noise.items())
+            cells = [cell(_number(error), "n") for error in (output["max_abs"], ours, theirs)]
+            names = [cell(output["name"], "w"), cell(output["sample"]), cell(output["oracle"])]
+            rows.append([*names, *cells, cell(changed), cell(double.get("by") or double.get("why_not"), "w")])
+    if not rows:
+        return ""
+    words = "The largest errors: of ours against the oracle, of each against the model in double precision, and of onnxruntime against itself."
+    columns = [
+        "output",
+        "sample",
+        "oracle",
+        "from the oracle",
+        "ours in double",
+        "the oracle's in double",
+        "onnxruntime's noise",
+        "double by",
+    ]
+    return "<h2>How accurate each side is</h2>" + paragraphs([words]) + table(columns, rows)
+
+
+def _dataset(dataset: Mapping[str, Any] | None) -> str:
+    """Statistics over many samples; "" where there is no dataset."""
+    if dataset is None:
+        return ""
+    measures = [
+        ("absolute", "mean"),
+        ("absolute", "p99"),
+        ("absolute", "max"),
+        ("relative", "p99"),
+        ("relative", "max"),
+        ("cosine", "min"),
+    ]
+    rows = [
+        [
+            cell(output["name"], "w"),
+            cell(output["oracle"]),
+            cell(output["failed"], "n"),
+            *(cell(_number((output[kind] or {}).get(which)), "n") for kind, which in measures),
+            *(cell(_number(output[top]), "n") for top in ("top1", "top5")),
+        ]
+        for output in dataset["outputs"]
+    ]
+    columns = [
+        "output",
+        "oracle",
+        "failed",
+        *(f"{kind} {which}" for kind, which in measures),
+        "top 1 agrees",
+        "top 5 agrees",
+    ]
+    told = f"{dataset['samples']} samples, {dataset['failed']} of which differ. The outputs above are the failures and the worst of each."
+    return "<h2>Dataset</h2>" + paragraphs([told]) + table(columns, rows)
 
 
 def _execution(execution: Mapping[str, Any] | None) -> str:

@@ -94,6 +94,37 @@ def test_the_page_stands_alone_and_says_what_failed() -> None:
     assert '<rect class="bad"' not in fine and "none failed" in fine
 
 
+def test_the_page_tells_how_accurate_each_side_is_and_of_a_dataset() -> None:
+    document = report().to_json()
+    assert "How accurate" not in verify_page(document, "m.onnx") and "Dataset" not in verify_page(document, "m.onnx")
+    errors = {"max_abs": 0.125, "rms": 0.1, "tolerances": 0.5}
+    double = {"by": "onnxruntime in double", "ours": errors, "oracle": None, "why_not": ""}
+    document["outputs"][0] |= {"noise": {"threads": 0.0625}, "float64": double}
+    spread = {"max": 0.5, "mean": 0.25, "p50": 0.25, "p99": 0.375}
+    output = {
+        "name": "y<1>",
+        "oracle": "onnxruntime",
+        "failed": 3,
+        "absolute": spread,
+        "relative": None,
+        "cosine": {"min": 0.75},
+        "top1": 0.875,
+        "top5": None,
+    }
+    document["dataset"] = {"samples": 40, "failed": 3, "outputs": [output]}
+    page = verify_page(document, "m.onnx")
+    for needed in (
+        "0.125",
+        "threads 0.0625",
+        "onnxruntime in double",
+        "40 samples, 3 of which differ",
+        "0.375",
+        "0.75",
+        "0.875",
+    ):
+        assert needed in page
+
+
 def test_a_page_of_nothing_is_a_page() -> None:
     page = verify_page(report("fail", rows=[]).to_json(), "m.onnx")
     assert "0 comparisons" in page and "<svg" not in page
