@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fornaxc.artifact import open_artifact
 from fornaxc.cache import Cache
@@ -12,6 +13,9 @@ from fornaxc.cache.evidence import known, merged
 from fornaxc.compiler import Request
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.sources import format_of, import_source
+
+if TYPE_CHECKING:
+    from fornaxc.importers.onnx.structure import RawGraph, RawNode
 
 
 def inspect_artifact(path: Path, cache: Cache) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def _onnx_facts(path: Path) -> dict[str, Any]:
 
     model = open_model(path)
     raw = raw_graph(model)
-    operators = Counter(f"{node.domain or 'ai.onnx'}::{node.op_type}" for node in raw.nodes)
+    operators = Counter(f"{node.domain or 'ai.onnx'}::{node.op_type}" for node in _nodes(raw))
     return {
         "kind": "model",
         "path": str(path),
@@ -83,6 +87,14 @@ def _onnx_facts(path: Path) -> dict[str, Any]:
         "operators": dict(sorted(operators.items())),
         "external_data": model.external_files(),
     }
+
+
+def _nodes(graph: RawGraph) -> Iterator[RawNode]:
+    """The nodes of a graph and of the bodies of its control flow."""
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies():
+            yield from _nodes(body)
 
 
 def _evidence(document: dict[str, Any], target: str) -> dict[str, Any]:

@@ -79,9 +79,10 @@ def _model_tables(document: dict[str, Any]) -> list[str]:
 
 
 def _cases(evidence: dict[str, Any] | None) -> str:
-    return (
-        "no case" if evidence is None else f"{evidence['good']} of {evidence['cases']}, since opset {evidence['since']}"
-    )
+    if evidence is None:
+        return "no case"
+    wrong = f", wrong in {len(evidence['wrong'])}" if evidence["wrong"] else ""
+    return f"{evidence['good']} of {evidence['cases']}, since opset {evidence['since']}{wrong}"
 
 
 def _artifact(document: dict[str, Any]) -> str:
