@@ -10,6 +10,8 @@ import pytest
 from text_models import graph_of, outputs_of, result_of
 
 from fornaxc.errors import ModelError
+from fornaxc.ir.interpreter import run
+from fornaxc.passes.pipeline import optimize
 
 F = np.float32
 
@@ -24,8 +26,9 @@ def test_any_number_of_inputs_broadcast(op: str, expected: list[float]) -> None:
 
 
 def test_operands_keep_their_order() -> None:
-    text = "(float[1] x) => (float[1] y) { s = Add(x, one)\n y = Sub(x, s) }"
-    assert result_of(text, np.array([4], F), one=F(1)).tolist() == [-1]
+    graph = graph_of("(float[1] x) => (float[1] y) { s = Add(x, one)\n y = Sub(x, s) }", initializers={"one": F(1)})
+    for program in (graph, optimize(graph, "cpu")):
+        assert run(program, [np.array([4], F)])[0].tolist() == [-1]
 
 
 def test_integer_division_rounds_towards_zero() -> None:
