@@ -90,8 +90,8 @@ def markdown(document: dict[str, Any]) -> str:
         "them. float16 and bfloat16 are computed in float32; floats of 8 bits and fewer and integers below a byte are stored in bytes and computed in "
         "float32 or in bytes, each result rounded by the type's rules.",
         "",
-        "| operator | since | as shipped | steering inputs constant | element types | ranks | shapes | largest error | refused |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| operator | since | as shipped | steering inputs constant | element types | ranks | shapes | largest error | tolerance | refused |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *map(_line, rows_of(document)),
     ]
     return "\n".join(lines) + "\n"
@@ -112,6 +112,7 @@ def _line(row: Row) -> str:
         ", ".join(map(str, row.ranks)),
         ", ".join(row.shapes),
         "" if row.max_abs is None else f"{row.max_abs:.1e}",
+        ", ".join(f"{name} {value:g}" for name, value in (row.tolerance or {}).items()),
         wrong + reasons,
     ]
     return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"

@@ -85,6 +85,7 @@ def test_support_data(suite: Path, tmp_path: Path) -> None:
     assert rows["RandomUniformLike"].refused == {"RandomUniformLike: its result is random": 1}
     page = (tmp_path / "support" / "cpu.md").read_text()
     assert "| Reshape | 14 | 1 of 1 | 1 of 1 |" in page
+    assert "| rtol 0.001, atol 1e-05 |" in page
     assert "**wrong value in wrong**" in page
 
 
