@@ -11,6 +11,7 @@ from fornaxc.ir.dims import Dim, single_symbol, static, substitute, symbols
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.types import DType
 from fornaxc.verification.roles import Role, input_uses
+from fornaxc.verification.size_arguments import fitting_sizes
 
 SIZES = (2, 5, 16, 32, 64, 128, 224, 1, 512)  # tried in this order for the symbolic dims
 
@@ -56,13 +57,18 @@ def generate(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, Arr
     """Seeded inputs: the same for the same graph, sizes and seed."""
     rng = np.random.default_rng(seed)
     uses = input_uses(graph)
-    bound: dict[str, Dim] = dict(sizes)
+    named = fitting_sizes(graph, sizes)
+    bound: dict[str, Dim] = {**sizes, **{entry.symbol: size for entry, size in named.items()}}
     samples = {}
     for value in graph.inputs:
         shape = tuple(static(substitute(d, bound)) for d in value.type.shape)
         use = uses[value.name]
         limit = substitute(use.bound, bound)
         samples[value.name] = _values(rng, value.type.dtype, shape, use.role, limit if isinstance(limit, int) else 1)
+    for entry, size in named.items():
+        array = np.array(samples[entry.name])
+        array.reshape(-1)[entry.place] = size
+        samples[entry.name] = array
     return samples
 
 

@@ -1,0 +1,57 @@
+"""Inputs that are sizes of tensors get numbers for which the program's shapes agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jaxlib")
+
+from fornaxc.importers.stablehlo.importer import import_module
+from fornaxc.importers.stablehlo.reader import module_of, parse_text
+from fornaxc.ir.graph import Graph
+from fornaxc.ir.interpreter import run
+from fornaxc.verification.inputs import generate
+
+BATCH = """func.func @main(%n: tensor<i64>, %x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %c = stablehlo.constant dense<4> : tensor<1xi64>
+  %z = stablehlo.constant dense<1.0> : tensor<f32>
+  %0 = stablehlo.reshape %n : (tensor<i64>) -> tensor<1xi64>
+  %1 = stablehlo.concatenate %0, %c, dim = 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+  %2 = stablehlo.dynamic_broadcast_in_dim %z, %1, dims = [] : (tensor<f32>, tensor<2xi64>) -> tensor<?x4xf32>
+  %3 = stablehlo.add %x, %2 : tensor<?x4xf32>
+  return %3 : tensor<?x4xf32> }"""
+SHAPE = """func.func @main(%x: tensor<12xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
+  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<12xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32> }"""
+COUNT = """func.func @main(%s: tensor<2xi32>) -> tensor<?x?xf32> {
+  %0 = stablehlo.dynamic_iota %s, dim = 1 : (tensor<2xi32>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32> }"""
+
+
+def graph_of(text: str) -> Graph:
+    return import_module(module_of(parse_text(text, "module"), Path("module")), {})
+
+
+@pytest.mark.parametrize("rows", [2, 7])
+def test_a_size_beside_the_tensor_that_has_it(rows: int) -> None:
+    graph = graph_of(BATCH)
+    n, x = generate(graph, {"d0": rows}, 3).values()
+    assert n == rows and n.dtype == np.int64
+    assert run(graph, [n, x])[0].shape == (rows, 4)
+
+
+def test_a_shape_has_the_elements_of_the_tensor() -> None:
+    graph = graph_of(SHAPE)
+    x, shape = generate(graph, {}, 0).values()
+    assert int(np.prod(shape)) == 12 and shape.dtype == np.int32
+    assert run(graph, [x, shape])[0].shape == tuple(shape)
+
+
+def test_a_shape_that_nothing_else_decides_is_small_and_not_empty() -> None:
+    graph = graph_of(COUNT)
+    (shape,) = generate(graph, {}, 0).values()
+    assert all(1 <= n <= 128 for n in shape)
+    assert run(graph, [shape])[0].shape == tuple(shape)
