@@ -225,6 +225,13 @@ def test_depth_columns_and_rows() -> None:
     assert result_of(text.replace("M", "CRD"), x, opset=13)[0].tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
 
 
+def test_blocks_become_channels_in_either_order() -> None:
+    x = np.arange(8, dtype=F).reshape(1, 2, 2, 2)
+    text = '(float[1, 2, 2, 2] x) => (float[1, 8, 1, 1] y) { y = SpaceToDepth<blocksize=2, mode="M">(x) }'
+    assert result_of(text.replace("M", "DCR"), x, opset=28).reshape(-1).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert result_of(text.replace("M", "CRD"), x, opset=28).reshape(-1).tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_count_of_the_largest_that_is_an_input() -> None:
     text = "(float[2, 4] x, int64[1] k) => (float[a, b] v, int64[c, d] i) { v, i = TopK<axis=0>(x, k) }"
     x = np.array([[1, 5, 2, 2], [4, 0, 2, 3]], F)

@@ -234,6 +234,16 @@ def test_quantised_average_pool(attributes: dict[str, Any]) -> None:
     assert_agrees("QLinearAveragePool", inputs, kernel_shape=[3, 2], strides=[2, 2], **attributes)
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_mean_of_a_quantised_tensor(keepdims: int) -> None:
+    x = u8(2, 3, 4)
+    inputs = [x, number(0.02), number(120, np.uint8), number(0.05), number(7, np.uint8)]
+    model, feeds = one_node("QLinearReduceMean", inputs, constants=range(1, 5), axes=[-1, 1], keepdims=keepdims)
+    (found,) = computed(model, feeds)
+    mean = ((x.astype(np.float64) - 120) * 0.02).mean((1, 2), keepdims=bool(keepdims))
+    np.testing.assert_array_equal(found, np.clip(np.rint(mean / 0.05) + 7, 0, 255).astype(np.uint8))
+
+
 def test_maximum_pool_with_channels_last() -> None:
     assert_agrees("NhwcMaxPool", [u8(2, 7, 9, 3)], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1])
     windows = {"kernel_shape": [2, 2], "dilations": [2, 1], "strides": [2, 2]}

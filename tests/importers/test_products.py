@@ -42,6 +42,20 @@ def test_gemm_without_c() -> None:
     np.testing.assert_array_equal(y, f32([[11]]))
 
 
+def test_a_quantised_product_of_batches() -> None:
+    """Each matrix of the batch has its own product; halves round to even."""
+    a, b = (RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((2, 2, 3), (2, 3, 4)))
+    scales = {"a": f32(0.02), "b": f32(0.03), "y": f32(0.25)}
+    zeros = {name: np.array(value, np.uint8) for name, value in (("a", 120), ("b", 7), ("y", 60))}
+    operands = [a, scales["a"], zeros["a"], b, scales["b"], zeros["b"], scales["y"], zeros["y"]]
+    (y,) = run_node("QLinearMatMul", operands, opset=21, constants=[1, 2, 4, 5, 6, 7])
+    product = np.matmul(a.astype(np.int64) - 120, b.astype(np.int64) - 7) * (0.02 * 0.03 / 0.25)
+    assert y.dtype == np.uint8 and y.shape == (2, 2, 4)
+    assert (
+        np.abs(y.astype(int) - np.clip(np.rint(product) + 60, 0, 255)).max() <= (np.abs(product % 1 - 0.5) < 1e-3).max()
+    )
+
+
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from against_onnxruntime import assert_agrees
 from one_node import f32, run_node
 
 from fornaxc.errors import UnsupportedError
@@ -52,6 +53,14 @@ def test_roi_align_of_a_plane_gives_the_values_at_the_centres() -> None:
 def test_roi_align_with_a_grid_that_depends_on_the_regions_is_refused() -> None:
     with pytest.raises(UnsupportedError):
         run_node("RoiAlign", [ROW, f32([[0, 0, 1, 1]]), np.array([0], np.int64)], opset=16)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_maxima_of_bins_of_regions_agree_with_onnxruntime(scale: float, symbolic: bool) -> None:
+    x = f32(np.random.default_rng(4).normal(size=(2, 3, 7, 9)))
+    rois = f32([[0, 0, 0, 8, 6], [1, 2, 1, 3, 5], [1, 5, 5, 2, 2], [0, 7, 5, 20, 30], [1, 1.5, 2.5, 4.5, 3.49]])
+    assert_agrees("MaxRoiPool", [x, rois], domain="", symbolic=symbolic, pooled_shape=[3, 2], spatial_scale=scale)
 
 
 def test_col2im_sums_overlapping_blocks() -> None:

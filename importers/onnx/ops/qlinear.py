@@ -67,6 +67,15 @@ def qlinear_global_average_pool(ctx: NodeContext) -> Value:
     return requantized_at(ctx, c.reduce(ctx.b, "mean", x, axes), 3, ctx.input(0).type.dtype)
 
 
+@onnx_op("QLinearReduceMean", 1, domain=MICROSOFT)
+def qlinear_reduce_mean(ctx: NodeContext) -> Value:
+    b, x = ctx.b, dequantized(ctx, 0)
+    axes = ctx.axes(ctx.ints("axes"), x.type.rank)
+    value = c.reduce(b, "mean", x, axes)
+    value = value if ctx.int("keepdims") else c.squeeze(b, value, axes)
+    return requantized_at(ctx, value, 3, ctx.input(0).type.dtype)
+
+
 @onnx_op("QLinearSoftmax", 1, domain=MICROSOFT)
 def qlinear_softmax(ctx: NodeContext) -> Value:
     """Over one axis, or before opset 13 (the attribute `opset`) over all axes from that one on."""
