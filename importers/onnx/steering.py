@@ -102,21 +102,19 @@ def per_axis(b: GraphBuilder, axes: Value, values: Value, rank: int, default: in
 def reduce_where(b: GraphBuilder, fn: str, x: Value, mask: Value, result: Sequence[Dim]) -> Value:
     """`x` reduced over the axes of a mask, which stay with size 1: of the shape `result`.
 
-    Axis by axis, the reduced element stands before the others, and either it is taken or they are.
+    Axis by axis, the reduced element takes the place of each where the axis is named; one slice at the end leaves one of
+    them. An axis that may be empty is longer by one until then. (MAX crashes on slices whose sizes depend on those of others.)
     """
-    rank = x.type.rank
-    for axis, size in enumerate(x.type.shape):
+    rank, shape = x.type.rank, x.type.shape
+    for axis, size in enumerate(shape):
         if size == 1:
             continue
-        both = c.concat(b, [c.reduce(b, fn, x, (axis,)), x], axis)
-        flag = entry(b, mask, axis)
-        start = c.select(b, flag, b.dims((0,)), b.dims((1,)))
-        end = c.select(b, flag, b.dims((1,)), b.literal(np.array([FAR])))
-        starts = c.concat(b, [start if i == axis else b.dims((0,)) for i in range(rank)], 0)
-        ends = c.concat(b, [end if i == axis else b.literal(np.array([FAR])) for i in range(rank)], 0)
-        shape = tuple(result[axis] if i == axis else d for i, d in enumerate(x.type.shape))
-        x = b.emit(StridedSlice(shape), both, starts, ends, b.dims((1,) * rank))
-    return x
+        reduced = c.reduce(b, fn, x, (axis,))
+        x = x if isinstance(size, int) and size else c.concat(b, [x, reduced], axis)
+        flag = c.reshape(b, entry(b, mask, axis), (1,) * rank)
+        x = c.select(b, flag, reduced, x)
+    ends = c.select(b, mask, b.dims((1,) * rank), b.dims(shape))
+    return b.emit(StridedSlice(tuple(result)), x, b.dims((0,) * rank), ends, b.dims((1,) * rank))
 
 
 def without_axes(b: GraphBuilder, x: Value, mask: Value, named: int) -> Value:
