@@ -17,7 +17,23 @@ SIZES = (2, 5, 16, 32, 64, 128, 224, 1, 512)  # tried in this order for the symb
 
 
 def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
-    """Sizes for the symbols of the inputs that meet the graph's conditions and leave no dim negative; likely ones first."""
+    """Sizes for the symbols of the inputs that meet the graph's conditions and leave no dim negative; likely ones first.
+
+    Where inputs hold sizes, only those beside which they fit the program's shapes, if there are any.
+    """
+    others = []
+    found = False
+    for chosen in _choices(graph):
+        if fitting_sizes(graph, chosen) is None:
+            others.append(chosen)
+        else:
+            found = True
+            yield chosen
+    if not found:
+        yield from others
+
+
+def _choices(graph: Graph) -> Iterator[dict[str, int]]:
     names = list(dict.fromkeys(n for v in graph.inputs for d in v.type.shape for n in sorted(symbols(d))))
     if not names:
         yield {}
@@ -57,7 +73,7 @@ def generate(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, Arr
     """Seeded inputs: the same for the same graph, sizes and seed."""
     rng = np.random.default_rng(seed)
     uses = input_uses(graph)
-    named = fitting_sizes(graph, sizes)
+    named = fitting_sizes(graph, sizes) or {}
     bound: dict[str, Dim] = {**sizes, **{entry.symbol: size for entry, size in named.items()}}
     samples = {}
     for value in graph.inputs:

@@ -13,7 +13,7 @@ from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.ops import Cast, DynamicRange, DynamicReshape, Rebind, Reshape, Slice
 
 SMALL = (1, 2, 3, 4, 5, 6, 8, 12, 16)  # tried where no size of an input and no number of the program fits
-TRIES = 20_000
+TRIES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def _counts(graph: Graph, node: Node) -> bool:
     return [None if e is None else e.load().item() for e in ends] == [0, 1]
 
 
-def fitting_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[SizeEntry, int]:
-    """A number for each entry so that shapes agree and slices stay within bounds; nothing where none was found.
+def fitting_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[SizeEntry, int] | None:
+    """A number for each entry so that shapes agree and slices stay within bounds; None where none was found.
 
     `sizes` are those of the inputs' own symbols; no dim is 0 unless one of them is.
     """
@@ -78,7 +78,7 @@ def fitting_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[SizeEntry, int
     candidates = list(dict.fromkeys([*sizes.values(), *sorted(n for n in numbers if 0 < n <= 4096), *SMALL]))
     names = list(dict.fromkeys(e.symbol for e in entries))
     found = next(_assignments(names, candidates, conditions, dict(sizes)), None)
-    return {} if found is None else {e: found[e.symbol] for e in entries}
+    return None if found is None else {e: found[e.symbol] for e in entries}
 
 
 Condition = tuple[Dim, Dim, bool]  # left == right, or left <= right where the flag is not set

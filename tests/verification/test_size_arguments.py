@@ -13,7 +13,7 @@ from fornaxc.importers.stablehlo.importer import import_module
 from fornaxc.importers.stablehlo.reader import module_of, parse_text
 from fornaxc.ir.graph import Graph
 from fornaxc.ir.interpreter import run
-from fornaxc.verification.inputs import generate
+from fornaxc.verification.inputs import generate, size_choices
 
 BATCH = """func.func @main(%n: tensor<i64>, %x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %c = stablehlo.constant dense<4> : tensor<1xi64>
@@ -55,3 +55,15 @@ def test_a_shape_that_nothing_else_decides_is_small_and_not_empty() -> None:
     (shape,) = generate(graph, {}, 0).values()
     assert all(1 <= n <= 128 for n in shape)
     assert run(graph, [shape])[0].shape == tuple(shape)
+
+
+def test_tensors_that_share_a_size_get_it_alike() -> None:
+    text = BATCH.replace("%x: tensor<?x4xf32>)", "%x: tensor<?x4xf32>, %y: tensor<?x4xf32>)")
+    text = text.replace("return %3", "%4 = stablehlo.multiply %y, %2 : tensor<?x4xf32>\n  return %3, %4")
+    text = text.replace(") -> tensor<?x4xf32> {", ") -> (tensor<?x4xf32>, tensor<?x4xf32>) {").replace(
+        "%4 : tensor<?x4xf32> }", "%4 : tensor<?x4xf32>, tensor<?x4xf32> }"
+    )
+    graph = graph_of(text)
+    sizes = next(size_choices(graph))
+    assert sizes["d0"] == sizes["d1"]
+    assert [r.shape for r in run(graph, list(generate(graph, sizes, 0).values()))] == [(sizes["d0"], 4)] * 2
