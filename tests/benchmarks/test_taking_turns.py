@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
 from benchmarks.sides import difference, latencies, loads, spread, start
 from fornaxc.bench.plan import Run
@@ -133,3 +135,14 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     job = Job("onnxruntime", tmp_path / "m.onnx", {"x": np.zeros(1, np.float32)}, 1, 60.0)
     with pytest.raises((UnsupportedError, ToolchainError), match="onnxruntime"), start(job):
         pass
+
+
+def test_a_real_engine_in_a_process_of_its_own(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> m (float[3] x) => (float[3] y) { y = Add(x, x) }'
+    onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
+    job = Job("onnxruntime", tmp_path / "m.onnx", {"x": np.arange(3, dtype=np.float32)}, 1, 60.0)
+    with start(job) as side:
+        assert side.outputs["y"].tolist() == [0, 2, 4]
+    found = latencies([job], "onnxruntime", pause=lambda seconds: None)["onnxruntime"]
+    assert 0 < found["latency"]["lowest"] <= found["latency"]["p50"] < 10
+    assert found["version"].startswith("onnxruntime ") and found["peak_memory"] > 1e6
