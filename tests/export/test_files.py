@@ -107,7 +107,7 @@ def test_a_broken_assertion_fails_the_run() -> None:
     graph = build(make, [ROW, ROW], [["n"], ["m"]])
     free = Graph(graph.inputs, graph.outputs, graph.nodes, graph.constants, graph.output_names)
     assert runtime(free, [ROW, ROW])[0].shape == (3,)
-    with pytest.raises(OracleRefused, match="onnxruntime.*refused.*; the numpy interpreter refused"):
+    with pytest.raises(OracleRefused, match=r"onnxruntime.*refused.*; the numpy interpreter refused"):
         GraphOracle(free)({"x0": ROW, "x1": ROW[:2]})
     with pytest.raises(OracleRefused, match="sizes must agree"):
         GraphOracle(graph)({"x0": ROW, "x1": ROW[:2]})
