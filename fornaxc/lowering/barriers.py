@@ -20,6 +20,7 @@ from fornaxc.ir.ops import (
     Compare,
     DynamicBroadcast,
     DynamicSlice,
+    Iota,
     LayerNorm,
     Rebind,
     Reduce,
@@ -71,9 +72,9 @@ def _is_whole(value: Value, producers: Producers, is_literal: Callable[[Value], 
         node = producers.get(found)
         if node is None and is_literal(found):
             continue
-        if node is None or not isinstance(node.op, (BroadcastTo, *_ELEMENTWISE, *_VIEWS)):
+        if node is None or not isinstance(node.op, (BroadcastTo, Iota, *_ELEMENTWISE, *_VIEWS)):
             return True
-        if isinstance(node.op, BroadcastTo):
+        if isinstance(node.op, BroadcastTo | Iota):
             continue
         fresh = [v for v in node.inputs if v not in seen]
         seen.update(fresh)
@@ -104,7 +105,9 @@ def _is_broadcast(value: Value, producers: Producers) -> bool:
         node = producers.get(stack.pop())
         if node is None:
             continue
-        if isinstance(node.op, BroadcastTo | DynamicBroadcast):
+        if isinstance(
+            node.op, BroadcastTo | DynamicBroadcast | Iota
+        ):  # the numbers of one axis, repeated along the others
             return True
         if isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
             fresh = [v for v in node.inputs if v not in seen]

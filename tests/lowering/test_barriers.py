@@ -11,7 +11,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Compare, Iota
+from fornaxc.ir.ops import Compare, Gather, Iota
 from fornaxc.ir.types import DType
 
 SUITE = Suite()
@@ -39,10 +39,22 @@ def causal(b: GraphBuilder) -> Value:
     return b.emit(Compare("le"), c.expand(b, row(b, line), (1, S, S)), c.expand(b, column(b, line), (1, S, S)))
 
 
+def numbered(b: GraphBuilder) -> Value:
+    """The place of each element of [n, s], counted in rows."""
+    rows, columns = (b.emit(Iota((N, S), axis, DType.I64)) for axis in (0, 1))
+    width = c.expand(b, c.reshape(b, b.dims((S,)), (1, 1)), (N, S))
+    return c.binary(b, "add", c.binary(b, "mul", rows, width), columns)
+
+
 def add_cases() -> None:
     masks = {"shapes": [("n", "s")]}
     SUITE.add("causal", lambda b, x: c.expand(b, causal(b), (N, S, S)), MASK, **masks)
     SUITE.add("causal_and_mask", lambda b, x: c.binary(b, "and", causal(b), c.reshape(b, x, (N, 1, S))), MASK, **masks)
+    places = {"shapes": [("n", "s")]}
+    SUITE.add(
+        "iotas_expand", lambda b, x: c.expand(b, c.reshape(b, numbered(b), (1, N * S)), (N, N * S)), MASK, **places
+    )
+    SUITE.add("iotas_gather", lambda b, x: b.emit(Gather(0), c.reshape(b, x, (N * S,)), numbered(b)), MASK, **places)
     three = {"shapes": [("n", "s", "s"), ("s",), ("s",)]}
     arrays = (X, ROW, COLUMN)
     SUITE.add("outer_expand", lambda b, x, y, z: c.expand(b, outer(b, y, z), (N, S, S)), *arrays, **three)

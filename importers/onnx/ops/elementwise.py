@@ -119,8 +119,10 @@ def power(ctx: NodeContext) -> Value:
     if exponent.type.elements == 1 and exponent.type.rank <= base.type.rank and _is_two(ctx, exponent):
         return c.binary(b, "mul", base, base)
     if exponent.type.dtype.is_float and not dtype.is_float:
-        wide = c.binary(b, "pow", c.cast(b, base, DType.F64), c.cast(b, exponent, DType.F64))
-        return c.cast(b, wide, dtype)
+        power = c.cast(b, exponent, DType.F64)
+        wide = c.binary(b, "pow", c.cast(b, base, DType.F64), power)
+        natural = c.compare(b, "eq", power, c.unary(b, "floor", c.unary(b, "relu", power)))
+        return c.cast(b, c.select(b, natural, c.unary(b, "round", wide), wide), dtype)  # devices give 9**3 as 728.99...
     return c.binary(b, "pow", base, c.cast(b, exponent, dtype))
 
 
