@@ -9,14 +9,15 @@ from suite import Suite
 
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import symbol
+from fornaxc.ir.dims import product, symbol
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Compare, Gather, Iota
+from fornaxc.ir.ops import Compare, Iota
 from fornaxc.ir.types import DType
 
 SUITE = Suite()
 N, S = symbol("n"), symbol("s")
 RNG = np.random.default_rng(3)
+BLOCKS = product((N, N, S - N + 1, S - N + 1))
 X = RNG.standard_normal((2, 3, 3)).astype(np.float32)
 ROW, COLUMN = RNG.standard_normal((2, 3)).astype(np.float32)
 MASK = np.array([[True, False, False], [True, True, True]])
@@ -39,10 +40,12 @@ def causal(b: GraphBuilder) -> Value:
     return b.emit(Compare("le"), c.expand(b, row(b, line), (1, S, S)), c.expand(b, column(b, line), (1, S, S)))
 
 
-def numbered(b: GraphBuilder) -> Value:
-    """The place of each element of [n, s], counted in rows."""
-    rows, columns = (b.emit(Iota((N, S), axis, DType.I64)) for axis in (0, 1))
-    width = c.expand(b, c.reshape(b, b.dims((S,)), (1, 1)), (N, S))
+def blocks(b: GraphBuilder) -> Value:
+    """The place in [s, s] of each element of each block of [n, n]."""
+    shape = (N, N, S - N + 1, S - N + 1)
+    first, second, third, fourth = (b.emit(Iota(shape, axis, DType.I64)) for axis in range(4))
+    width = c.expand(b, c.reshape(b, b.dims((S,)), (1, 1, 1, 1)), shape)
+    rows, columns = c.binary(b, "add", first, third), c.binary(b, "add", second, fourth)
     return c.binary(b, "add", c.binary(b, "mul", rows, width), columns)
 
 
@@ -50,11 +53,9 @@ def add_cases() -> None:
     masks = {"shapes": [("n", "s")]}
     SUITE.add("causal", lambda b, x: c.expand(b, causal(b), (N, S, S)), MASK, **masks)
     SUITE.add("causal_and_mask", lambda b, x: c.binary(b, "and", causal(b), c.reshape(b, x, (N, 1, S))), MASK, **masks)
-    places = {"shapes": [("n", "s")]}
     SUITE.add(
-        "iotas_expand", lambda b, x: c.expand(b, c.reshape(b, numbered(b), (1, N * S)), (N, N * S)), MASK, **places
+        "places_of_blocks", lambda b, x: c.expand(b, c.reshape(b, blocks(b), (1, BLOCKS)), (3, BLOCKS)), MASK, **masks
     )
-    SUITE.add("iotas_gather", lambda b, x: b.emit(Gather(0), c.reshape(b, x, (N * S,)), numbered(b)), MASK, **places)
     three = {"shapes": [("n", "s", "s"), ("s",), ("s",)]}
     arrays = (X, ROW, COLUMN)
     SUITE.add("outer_expand", lambda b, x, y, z: c.expand(b, outer(b, y, z), (N, S, S)), *arrays, **three)
