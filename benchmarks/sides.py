@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import sleep
 from typing import Any, Protocol
 
 import numpy as np
 
 from fornaxc.bench.plan import PAUSE, Run, interleave, plan
-from fornaxc.bench.side import ChildSide, Job
+from fornaxc.bench.side import Job, started
 from fornaxc.bench.statistics import latency, ratio
 from fornaxc.errors import FornaxError
-from fornaxc.runner import save_tensors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROOT = Path(__file__).parents[1]
@@ -46,24 +41,9 @@ class Starter(Protocol):
     def __call__(self, job: Job) -> Any: ...
 
 
-@contextmanager
-def start(job: Job) -> Iterator[Loaded]:
+def start(job: Job) -> AbstractContextManager[Loaded]:
     """The engine of a job, loaded and run once; its process ends with the context."""
-    with TemporaryDirectory(prefix="fornaxc-benchmarks-") as name:
-        folder = Path(name)
-        save_tensors(folder / "in", job.inputs)
-        document = {"engine": job.engine, "path": str(job.path), "threads": job.threads, "folder": name}
-        (folder / "job.json").write_text(json.dumps(document))
-        words = [sys.executable, "-m", "benchmarks.child", str(folder / "job.json")]
-        with (folder / "stderr").open("w") as told:
-            child = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told, text=True, cwd=ROOT
-            )
-        try:
-            yield ChildSide(job, folder, child)
-        finally:
-            child.kill()
-            child.communicate()
+    return started(job, "benchmarks.child", ROOT)
 
 
 def latencies(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +18,7 @@ from fornaxc.errors import ModelError
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Constant, Graph
 from fornaxc.ir.types import DType, TensorType
-from fornaxc.mapping import contiguous, release_pages
+from fornaxc.mapping import contiguous, map_bytes, release_pages
 
 ALIGNMENT = 64
 PART_BYTES = 1 << 26  # written at a time
@@ -110,15 +109,14 @@ def read_weights(path: Path, offset: int, types: Sequence[TensorType]) -> list[A
     """The tensors w0, w1, ... of the safetensors data at `offset` of a file, memory-mapped, read-only."""
     if not types:
         return []
-    with path.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    length = int.from_bytes(data[offset : offset + 8], "little")
-    header = json.loads(data[offset + 8 : offset + 8 + length])
+    data = map_bytes(path, 0, path.stat().st_size)
+    length = int.from_bytes(data[offset : offset + 8].tobytes(), "little")
+    header = json.loads(data[offset + 8 : offset + 8 + length].tobytes())
     base = offset + 8 + length
     arrays = []
     for number, type in enumerate(types):
         first, last = header[f"w{number}"]["data_offsets"]
-        flat = np.frombuffer(data, np.uint8, last - first, base + first)
+        flat = data[base + first : base + last]
         array = flat.view(type.dtype.numpy).reshape(tuple(static(d) for d in type.shape))
         arrays.append(array if base % ALIGNMENT == 0 else array.copy())  # another zip tool may have moved the bytes
     return arrays

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -59,14 +60,14 @@ def serve(job: dict[str, Any], engine: Engine, answers: Any, questions: Any) -> 
         tell({"refused": (lines or [type(error).__name__])[0][:300]})
 
 
-def main() -> None:
-    """Do the job in the file that the command line names."""
+def main(engines: Mapping[str, Callable[[], Engine]] = ENGINES) -> None:
+    """Do the job in the file that the command line names, with one of these engines."""
     job = json.loads(Path(sys.argv[1]).read_text())
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    serve(job, ENGINES[job["engine"]](), answers, sys.stdin)
+    serve(job, engines[job["engine"]](), answers, sys.stdin)
     answers.flush()
-    os._exit(0)  # MAX may abort in its own clean-up
+    os._exit(0)  # MAX, and other libraries, may abort in their own clean-up
 
 
 if __name__ == "__main__":

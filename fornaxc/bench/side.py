@@ -91,16 +91,18 @@ class ChildSide:
 
 
 @contextmanager
-def started(job: Job) -> Iterator[ChildSide]:
-    """The side, loaded and run once; its process ends with the context."""
+def started(job: Job, module: str = "fornaxc.bench.child", root: Path | None = None) -> Iterator[ChildSide]:
+    """The side, loaded and run once; its process, which runs `module` in the folder `root`, ends with the context."""
     with TemporaryDirectory(prefix="fornaxc-bench-") as name:
         folder = Path(name)
         save_tensors(folder / "in", job.inputs)
         document = {"engine": job.engine, "path": str(job.path), "threads": job.threads, "folder": name}
         (folder / "job.json").write_text(json.dumps(document))
-        command = [sys.executable, "-m", "fornaxc.bench.child", str(folder / "job.json")]
+        command = [sys.executable, "-m", module, str(folder / "job.json")]
         with (folder / "stderr").open("w") as words:
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, text=True)
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, text=True, cwd=root
+            )
         try:
             yield ChildSide(job, folder, child)
         finally:
