@@ -5,6 +5,8 @@ from .gpu_gemm import *
 from .gpu_pool import *
 from .pool import *
 from .recurrent import *
+from .reduce import *
+from .rows import *
 from .scan import *
 from .small_floats import *
 from .transpose import *

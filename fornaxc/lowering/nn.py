@@ -16,7 +16,7 @@ from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import Maths, activate, less, widened
 from fornaxc.lowering.linear import multiply
-from fornaxc.lowering.reduction import extreme_along
+from fornaxc.lowering.reduction import along
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
 
@@ -24,7 +24,7 @@ T: TypeAlias = TensorValue
 
 
 @lower(Softmax)
-def _softmax(c: LoweringContext, op: Softmax, x: T) -> T:
+def stock_softmax(c: LoweringContext, op: Softmax, x: T) -> T:
     assert c.node is not None
     dims = c.node.inputs[0].type.shape
     if 0 in dims:
@@ -33,9 +33,9 @@ def _softmax(c: LoweringContext, op: Softmax, x: T) -> T:
     if op.axis == len(dims) - 1 and wide.dtype == DType.float32 and not op.log:
         return ops.cast(_spoiled(c, wide, ops.softmax(wide, op.axis), op.axis), x.dtype)
     m = Maths(c, wide.dtype)
-    shifted = wide - extreme_along(c, "max", wide, op.axis, 1, wide.dtype)
+    shifted = wide - along(c, "max", wide, dims, op.axis)
     grown = m.exp(shifted)
-    total = ops.sum(grown, op.axis)
+    total = along(c, "sum", grown, dims, op.axis)
     return ops.cast(shifted - ops.log(total) if op.log else grown / total, x.dtype)
 
 
@@ -47,7 +47,7 @@ def _spoiled(c: LoweringContext, x: T, result: T, axis: int) -> T:
 
 
 @lower(LayerNorm)
-def _layer_norm(c: LoweringContext, op: LayerNorm, x: T, scale: T, bias: T) -> T:
+def stock_layer_norm(c: LoweringContext, op: LayerNorm, x: T, scale: T, bias: T) -> T:
     assert c.node is not None
     dims = c.node.inputs[0].type.shape
     flat, width = _rows(c, x, op.axis)
@@ -64,7 +64,7 @@ def _layer_norm(c: LoweringContext, op: LayerNorm, x: T, scale: T, bias: T) -> T
 
 
 @lower(RmsNorm)
-def _rms_norm(c: LoweringContext, op: RmsNorm, x: T, scale: T) -> T:
+def stock_rms_norm(c: LoweringContext, op: RmsNorm, x: T, scale: T) -> T:
     assert c.node is not None
     dims = c.node.inputs[0].type.shape
     flat, width = _rows(c, x, op.axis)

@@ -74,12 +74,13 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
 
 @lower(MatMul, on="cpu")
 def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
-    """f32 products through one kernel, a transpose of the second operand inside it; others as on any device."""
+    """Products of floats of at most 32 bits through one kernel, a transpose of the second operand inside it; others as on any device."""
     assert c.node is not None
     left, right = c.node.inputs
-    if left.type.dtype is not DType.F32:
+    if widened(a).dtype != MaxDType.float32:
         return stock_matmul(c, op, a, b)
     b, transposed = untransposed(c, right, b)
+    narrow, a, b = a.dtype, widened(a), widened(b)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
     batch = product(left.type.shape[:-2])
     if right.type.rank == 2:
@@ -94,7 +95,7 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
         ],
         [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)],
     )[0]
-    return reshape(c, y, c.node.outputs[0].type.shape)
+    return ops.cast(reshape(c, y, c.node.outputs[0].type.shape), narrow)
 
 
 @lower(Pool, on="cpu")

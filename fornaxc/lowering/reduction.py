@@ -1,4 +1,4 @@
-"""Reductions and scans. MAX reduces one axis at a time, ignores NaN in max and min, and has wrong identities."""
+"""Reductions and scans. MAX reduces one axis at a time, ignores NaN in max and min, and has wrong identities; on the CPU, our own kernel reduces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
 
 T: TypeAlias = TensorValue
-_STOCK: dict[str, Callable[[T, int], T]] = {
+_STOCK: dict[str, Callable[[T, int], T]] = {  # in the order of fx_reduce's kinds
     "sum": ops.sum,
     "prod": ops.prod,
     "max": lambda x, axis: ops.max(x, axis=axis),
@@ -35,16 +35,14 @@ def _reduce(c: LoweringContext, op: Reduce, x: T) -> T:
         return x
     source, result = c.node.inputs[0].type, c.node.outputs[0].type
     wide = ops.cast(x, DType.uint8) if x.dtype == DType.bool else widened(x)
-    merged, axis, size = merge_axes(c, wide, source.shape, op.axes)
-    if size == 0:
-        reduced = ops.broadcast_to(identity(c, op.fn, x.dtype, wide.dtype), c.shape(result.shape))
+    merged, dims, axis = _merged(c, wide, source.shape, op.axes)
+    if dims[axis] == 0:
+        reduced = ops.broadcast_to(_identity(c, op.fn, x.dtype, wide.dtype), c.shape(result.shape))
         return _back(c, reduced, x.dtype)
     if op.fn == "mean":
-        reduced = ops.sum(merged, axis) / c.dim_scalar(size, merged.dtype)
-    elif op.fn in ("max", "min"):
-        reduced = extreme_along(c, op.fn, merged, axis, size, x.dtype)
+        reduced = along(c, "sum", merged, dims, axis) / c.dim_scalar(dims[axis], merged.dtype)
     else:
-        reduced = _STOCK[op.fn](merged, axis)
+        reduced = along(c, op.fn, merged, dims, axis)
     return _back(c, reshape(c, reduced, result.shape), x.dtype)
 
 
@@ -52,20 +50,18 @@ def _back(c: LoweringContext, x: T, dtype: DType) -> T:
     return convert(c, x, IrDType.BOOL) if dtype == DType.bool else ops.cast(x, dtype)
 
 
-def merge_axes(c: LoweringContext, x: T, dims: Sequence[Dim], axes: Sequence[int]) -> tuple[T, int, Dim]:
-    """`x` with `axes` merged into one (moved to the end first where they are apart): it, that axis and its size."""
-    size = product([dims[a] for a in axes])
-    if len(axes) == 1:
-        return x, axes[0], size
+def _merged(c: LoweringContext, x: T, dims: Sequence[Dim], axes: Sequence[int]) -> tuple[T, list[Dim], int]:
+    """`x` with `axes` merged into one (moved to the end first where they are apart): it, its dims and that axis."""
     first, last = axes[0], axes[-1]
     if last - first + 1 == len(axes):
-        return reshape(c, x, [*dims[:first], size, *dims[last + 1 :]]), first, size
+        merged = [*dims[:first], product([dims[a] for a in axes]), *dims[last + 1 :]]
+        return (x if len(axes) == 1 else reshape(c, x, merged)), merged, first
     kept = [i for i in range(len(dims)) if i not in axes]
-    moved = ops.permute(x, [*kept, *axes])
-    return reshape(c, moved, [*(dims[i] for i in kept), size]), len(kept), size
+    merged = [*(dims[i] for i in kept), product([dims[a] for a in axes])]
+    return reshape(c, ops.permute(x, [*kept, *axes]), merged), merged, len(kept)
 
 
-def identity(c: LoweringContext, fn: str, dtype: DType, computed_in: DType) -> T:
+def _identity(c: LoweringContext, fn: str, dtype: DType, computed_in: DType) -> T:
     """What a reduction of no elements gives."""
     if fn in ("sum", "prod", "mean"):
         value: float = {"sum": 0, "prod": 1, "mean": math.nan}[fn]
@@ -76,19 +72,29 @@ def identity(c: LoweringContext, fn: str, dtype: DType, computed_in: DType) -> T
     return c.scalar(low if fn == "max" else high, computed_in)
 
 
-def extreme_along(c: LoweringContext, fn: str, x: T, axis: int, size: Dim, dtype: DType) -> T:
-    """max or min of one axis, which stays; NaN if any is."""
+def along(c: LoweringContext, fn: str, x: T, dims: Sequence[Dim], axis: int) -> T:
+    """sum, prod, max or min of one axis, which stays; NaN if any is. `dims` are those of `x`."""
+    if (c.rules or c.kind) != "cpu":
+        return _STOCK[fn](x, axis) if fn in ("sum", "prod") else _stock_extreme(c, fn, x, axis, dims[axis])
+    outer, inner = product(list(dims[:axis])), product(list(dims[axis + 1 :]))
+    flat = reshape(c, x, [outer, dims[axis], inner])
+    type = TensorType(x.dtype, c.shape([outer, 1, inner]), c.device)
+    (found,) = c.custom("fx_reduce", [flat], [type], kind=list(_STOCK).index(fn))
+    return reshape(c, found, [*dims[:axis], 1, *dims[axis + 1 :]])
+
+
+def _stock_extreme(c: LoweringContext, fn: str, x: T, axis: int, size: Dim) -> T:
     result = _STOCK[fn](x, axis)
     if x.dtype.is_float():
         none = c.scalar(0.0, DType.float32)
-        least = identity(c, fn, dtype, x.dtype)
+        least = _identity(c, fn, x.dtype, x.dtype)
         other = ops.max(ops.cast(ops.logical_not(ops.equal(x, least)), DType.float32), axis=axis)
         result = ops.where(ops.equal(other, none), least, result)  # MAX starts from the largest finite number
         spoiled = ops.max(ops.cast(ops.is_nan(x), DType.float32), axis=axis)
         result = ops.where(ops.greater(spoiled, none), c.scalar(math.nan, x.dtype), result)
     if not isinstance(size, int):
         empty = ops.equal(c.dim_scalar(size, DType.int64), c.scalar(0, DType.int64))
-        result = ops.where(empty, identity(c, fn, dtype, x.dtype), result)
+        result = ops.where(empty, _identity(c, fn, x.dtype, x.dtype), result)
     return result
 
 
@@ -99,15 +105,15 @@ def _arg_reduce(c: LoweringContext, op: ArgReduce, x: T) -> T:
     dims = c.node.inputs[0].type.shape
     size = dims[op.axis]
     wide = ops.cast(x, DType.uint8) if x.dtype == DType.bool else widened(x)
-    extreme = extreme_along(c, op.fn, wide, op.axis, 1, wide.dtype)
+    extreme = along(c, op.fn, wide, dims, op.axis)
     hit = ops.equal(wide, extreme)
     if wide.dtype.is_float():
         hit = ops.logical_or(hit, ops.is_nan(wide))
     index = iota(c, size)
     index = ops.reshape(index, [index.shape[0] if i == op.axis else 1 for i in range(x.rank)])
     if op.last:
-        return ops.max(ops.where(hit, index, c.scalar(-1, DType.int64)), axis=op.axis)
-    return ops.min(ops.where(hit, index, c.dim_scalar(size, DType.int64)), axis=op.axis)
+        return along(c, "max", ops.where(hit, index, c.scalar(-1, DType.int64)), dims, op.axis)
+    return along(c, "min", ops.where(hit, index, c.dim_scalar(size, DType.int64)), dims, op.axis)
 
 
 @lower(Cumulative, on="cpu")

@@ -165,6 +165,7 @@ def tensors_of(values: Tensors) -> list[Array] | None:
 class Result:
     """What became of a case: the phase it reached, the verdict (pass, mismatch, compiled, refused, failed) and why.
 
+    `rule` is what a pass rests on: `tolerance`, or `float64` (`fornaxc.qualify.exact`), with what misses the tolerance as the reason.
     `max_abs` is the largest error, None where nothing was compared; `seconds` include a share of the module's compilation.
     """
 
@@ -173,6 +174,7 @@ class Result:
     phase: str
     verdict: str
     reason: str = ""
+    rule: str = "tolerance"
     max_abs: float | None = None
     tolerance: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -185,6 +187,7 @@ class Result:
             "phase": self.phase,
             "verdict": self.verdict,
             "reason": self.reason,
+            "rule": self.rule,
             "max_abs": error if error is None or np.isfinite(error) else str(error),
             "tolerance": self.tolerance or None,
             "seconds": round(self.seconds, 3),

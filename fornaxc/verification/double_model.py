@@ -20,13 +20,18 @@ _TYPE_ATTRIBUTES = {"to", "dtype", "output_dtype", "output_datatype"}
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 
 
-def evaluated_in_double(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a model whose floats of 16 and 32 bits are all f64, inputs and weights included. Raises OracleRefused where it cannot be."""
+def evaluated_in_double(source: Path | ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a model, or of the model of a file, whose floats of 16 and 32 bits are all f64, inputs and weights included.
+
+    Raises OracleRefused where it cannot be evaluated so.
+    """
     import onnx
     from onnx.reference import ReferenceEvaluator
 
     try:
-        model = onnx.load(path)
+        model = (
+            onnx.load(source) if isinstance(source, Path) else onnx.ModelProto.FromString(source.SerializeToString())
+        )
         _widen_model(model)
         evaluator = ReferenceEvaluator(model)
         given = {n: widened_array(inputs[n]) for n in evaluator.input_names if n in inputs}

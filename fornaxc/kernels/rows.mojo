@@ -1,0 +1,152 @@
+"""Softmax and normalisations of rows, on the CPU: one instance of each serves every shape. f32."""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.math import exp, isnan, log, sqrt
+from std.utils.numerics import inf, isfinite, nan
+from .conv import FP, IP, V, W, ld, st
+from .reduce import MAX, SUM, reduce_row
+
+comptime LEAST = -87.3  # of an exponent: e to less is below the normal numbers
+comptime SMALL = 16384  # elements below which one thread is quicker
+
+
+@always_inline
+def _grown(v: V) -> V:
+    return v.lt(V(LEAST)).select(V(0), exp(max(v, V(LEAST))))
+
+
+@always_inline
+def _softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
+    var top = reduce_row[MAX](x, n)
+    if not isfinite(top):  # NaN, an infinity, or nothing but -inf
+        for i in range(n):
+            y.store(i, nan[DType.float32]())
+        return
+    var sums = V(0)
+    var i = 0
+    while i < n:
+        var grown = _grown(ld(x + i, n - i) - V(top))
+        if n - i < W:
+            for lane in range(n - i, W):
+                grown[lane] = 0
+        sums += grown
+        if not logarithm:
+            st(y + i, n - i, grown)
+        i += W
+    var total = sums.reduce_add()
+    var shift = V(top + log(total))
+    var scale = V(1 / total)
+    i = 0
+    while i < n:
+        if logarithm:
+            st(y + i, n - i, ld(x + i, n - i) - shift)
+        else:
+            st(y + i, n - i, ld(y + i, n - i) * scale)
+        i += W
+
+
+@no_inline
+def softmax_rows(y: FP, x: FP, rows: Int, n: Int, logarithm: Bool):
+    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+
+    def work(t: Int) {imm}:
+        for row in range(rows * t // threads, rows * (t + 1) // threads):
+            _softmax_row(y + row * n, x + row * n, n, logarithm)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@extensibility.register("fx_softmax")
+struct SoftmaxRows:
+    """e^x over its sum, of each row of [rows, n]; where `flags` is [1], its logarithm. A row with NaN or +inf, or of nothing but -inf, is NaN."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=2, ...],
+        flags: InputTensor[dtype=DType.int64, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        softmax_rows(
+            rebind[FP](output.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            flags.unsafe_ptr().unsafe_load(0) != 0,
+        )
+
+
+@always_inline
+def _square_sum(x: FP, n: Int, mean: Float32) -> Float32:
+    """Of the distances from `mean`."""
+    var sums = V(0)
+    var i = 0
+    while i < n:
+        var off = ld(x + i, n - i) - V(mean)
+        if n - i < W:
+            for lane in range(n - i, W):
+                off[lane] = 0
+        sums += off * off
+        i += W
+    return sums.reduce_add()
+
+
+@no_inline
+def normalize_rows(y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon: Float32, centred: Bool):
+    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+
+    def work(t: Int) {imm}:
+        for row in range(rows * t // threads, rows * (t + 1) // threads):
+            var src = x + row * n
+            var dst = y + row * n
+            var mean = reduce_row[SUM](src, n) / Float32(n) if centred else Float32(0)
+            var by = V(1 / sqrt(_square_sum(src, n, mean) / Float32(n) + epsilon))
+            var i = 0
+            while i < n:
+                var left = n - i
+                var v = (ld(src + i, left) - V(mean)) * by * ld(scale + i, left)
+                st(dst + i, left, v + ld(bias + i, left) if centred else v)
+                i += W
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@extensibility.register("fx_normalize")
+struct NormalizeRows:
+    """Each row of [rows, n] over the root of its mean square plus epsilon, times scale [n]; where `flags` is [1], less its mean
+    before, and plus bias [n] after. Without the flag the bias is not read."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=2, ...],
+        scale: InputTensor[dtype=DType.float32, rank=1, ...],
+        bias: InputTensor[dtype=DType.float32, rank=1, ...],
+        epsilon: InputTensor[dtype=DType.float32, rank=1, ...],
+        flags: InputTensor[dtype=DType.int64, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        normalize_rows(
+            rebind[FP](output.unsafe_ptr()),
+            rebind[FP](x.unsafe_ptr()),
+            rebind[FP](scale.unsafe_ptr()),
+            rebind[FP](bias.unsafe_ptr()),
+            Int(x.dim_size(0)),
+            Int(x.dim_size(1)),
+            epsilon.unsafe_ptr().unsafe_load(0),
+            flags.unsafe_ptr().unsafe_load(0) != 0,
+        )
