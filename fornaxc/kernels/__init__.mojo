@@ -4,6 +4,7 @@ from .conv import *
 from .gpu_gemm import *
 from .gpu_pool import *
 from .pool import *
+from .product import *
 from .recurrent import *
 from .reduce import *
 from .rows import *

@@ -33,7 +33,7 @@ def stock_matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
     narrow = a.dtype
     if c.kind == "cpu":
         a, b = widened(a), widened(b)
-    if narrow in _SMALL_INTS:
+    if narrow in SMALL_INTS:
         a, b = ops.cast(a, DType.int32), ops.cast(b, DType.int32)
     lead = left[:-2]
     if len(right) == 2:
@@ -78,7 +78,7 @@ def untransposed(c: LoweringContext, value: Value, tensor: T) -> tuple[T, bool]:
     return c.read(maker.inputs[0], c.device), True
 
 
-_SMALL_INTS = (DType.int8, DType.int16, DType.uint8, DType.uint16)
+SMALL_INTS = (DType.int8, DType.int16, DType.uint8, DType.uint16)
 
 
 def _channels_last(x: T) -> T:

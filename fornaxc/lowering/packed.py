@@ -13,7 +13,7 @@ from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
-from fornaxc.lowering.linear import stock_conv, stock_matmul, stock_pool, untransposed
+from fornaxc.lowering.linear import SMALL_INTS, stock_conv, stock_pool, untransposed
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -74,28 +74,28 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
 
 @lower(MatMul, on="cpu")
 def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> TensorValue:
-    """Products of floats of at most 32 bits through one kernel, a transpose of the second operand inside it; others as on any device."""
+    """Products through one kernel for floats of at most 32 bits, a transpose of the second operand inside it, and one for all other types."""
     assert c.node is not None
     left, right = c.node.inputs
-    if widened(a).dtype != MaxDType.float32:
-        return stock_matmul(c, op, a, b)
-    b, transposed = untransposed(c, right, b)
-    narrow, a, b = a.dtype, widened(a), widened(b)
     rows, inner, columns = left.type.shape[-2], left.type.shape[-1], right.type.shape[-1]
     batch = product(left.type.shape[:-2])
     if right.type.rank == 2:
         rows, batch = product([batch, rows]), 1
-    matrix = [columns, inner] if transposed else [inner, columns]
-    y = c.custom(
-        "fx_bmm",
-        [
-            reshape(c, a, [batch, rows, inner]),
-            reshape(c, b, [batch, *matrix]),
-            c.literal(np.array([int(transposed)], np.int64)),
-        ],
-        [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)],
-    )[0]
-    return ops.cast(reshape(c, y, c.node.outputs[0].type.shape), narrow)
+    narrow, a = a.dtype, _computed_in(a)
+    if a.dtype == MaxDType.float32:
+        b, transposed = untransposed(c, right, b)
+        matrix = [columns, inner] if transposed else [inner, columns]
+        kernel, flags = "fx_bmm", [c.literal(np.array([int(transposed)], np.int64))]
+    else:
+        matrix, kernel, flags = [inner, columns], "fx_product", []
+    matrices = [reshape(c, a, [batch, rows, inner]), reshape(c, _computed_in(b), [batch, *matrix])]
+    (found,) = c.custom(kernel, [*matrices, *flags], [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)])
+    return ops.cast(reshape(c, found, c.node.outputs[0].type.shape), narrow)
+
+
+def _computed_in(x: TensorValue) -> TensorValue:
+    """Narrow floats as f32, narrow integers as i32."""
+    return ops.cast(x, MaxDType.int32) if x.dtype in SMALL_INTS else widened(x)
 
 
 @lower(Pool, on="cpu")
