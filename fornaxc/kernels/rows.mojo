@@ -86,18 +86,20 @@ struct SoftmaxRows:
 
 
 @always_inline
-def _square_sum(x: FP, n: Int, mean: Float32) -> Float32:
-    """Of the distances from `mean`."""
+def _moments(x: FP, n: Int, centre: Float32) -> Tuple[Float32, Float32]:
+    """The mean distance from `centre`, and the mean square of the distances."""
     var sums = V(0)
+    var squares = V(0)
     var i = 0
     while i < n:
-        var off = ld(x + i, n - i) - V(mean)
+        var off = ld(x + i, n - i) - V(centre)
         if n - i < W:
             for lane in range(n - i, W):
                 off[lane] = 0
-        sums += off * off
+        sums += off
+        squares += off * off
         i += W
-    return sums.reduce_add()
+    return sums.reduce_add() / Float32(n), squares.reduce_add() / Float32(n)
 
 
 @no_inline
@@ -109,7 +111,12 @@ def normalize_rows(y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon
             var src = x + row * n
             var dst = y + row * n
             var mean = reduce_row[SUM](src, n) / Float32(n) if centred else Float32(0)
-            var by = V(1 / sqrt(_square_sum(src, n, mean) / Float32(n) + epsilon))
+            var moments = _moments(src, n, mean)
+            var square = moments[1]
+            if centred:  # the mean was rounded: what is left of it
+                mean += moments[0]
+                square -= moments[0] * moments[0]
+            var by = V(1 / sqrt(square + epsilon))
             var i = 0
             while i < n:
                 var left = n - i

@@ -328,6 +328,108 @@ def transpose_cases() -> list[Case]:
     ]
 
 
+REDUCTIONS = (np.sum, np.prod, np.max, np.min)
+SHAPES = [(3, 7, 1), (5, 300, 1), (1, 200000, 1), (2, 9, 33), (1, 5000, 3), (4, 1, 70), (0, 3, 2), (2, 3, 0)]
+
+
+def reduction(kind: int, shape: tuple[int, int, int], dtype: str) -> Case:
+    """Numbers near 1, so that products stay near it too; in f64 for numpy, so that its rounding is no part of the comparison."""
+    x = numbers(shape) / 100 + 1 if dtype == "f" else np.random.default_rng(kind).integers(-9, 9, shape)
+    x = x.astype(np.float32 if dtype == "f" else np.int64)
+    wide = x.astype(np.float64) if dtype == "f" else x
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = REDUCTIONS[kind](wide, axis=1, keepdims=True).astype(x.dtype)
+    threads = "threads, " if x.size >= 200000 else ""
+    return Case(f"reduce {kind} {dtype}, {threads}{shape}", f"reduce_{dtype}{kind}", [x], [wanted])
+
+
+def special_reductions() -> list[Case]:
+    """NaN wins, wherever it is; of nothing, the identity; of infinities, an infinity."""
+    x = np.full((4, 70, 1), -np.inf, np.float32)
+    x[1, 3], x[2, 69], x[3, 8] = np.nan, np.nan, 5
+    tall = np.ascontiguousarray(x.reshape(4, 70).T.reshape(1, 70, 4))
+    nothing = np.zeros((2, 0, 3), np.float32)
+    found = [
+        Case(
+            f"reduce {kind}, special {given.shape}", f"reduce_f{kind}", [given], [wanted(given, axis=1, keepdims=True)]
+        )
+        for kind, wanted in ((2, np.max), (3, np.min))
+        for given in (x, tall)
+    ]
+    for kind, identity in enumerate((0, 1, -np.inf, np.inf)):
+        wanted = np.full((2, 1, 3), identity, np.float32)
+        found.append(Case(f"reduce {kind}, of nothing", f"reduce_f{kind}", [nothing], [wanted]))
+    return found
+
+
+def softmax(name: str, x: Array, logarithm: bool) -> Case:
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        shifted = wide - wide.max(-1, keepdims=True)
+        total = np.exp(shifted).sum(-1, keepdims=True)
+        wanted = shifted - np.log(total) if logarithm else np.exp(shifted) / total
+    kind = "log softmax" if logarithm else "softmax"
+    return Case(f"{kind}, {name}", "softmax", [x, integers(logarithm)], [wanted.astype(np.float32)])
+
+
+def softmax_cases() -> list[Case]:
+    special = numbers((7, 21))
+    special[1, 3], special[2, 20], special[3, 5], special[4] = np.nan, np.inf, -np.inf, -np.inf
+    rows = {
+        **{str(s): numbers(s) for s in [(1, 1), (3, 5), (4, 16), (5, 67), (0, 3)]},
+        "threads": numbers((64, 1000)),
+        "large": numbers((3, 40)) * 1e4,
+        "far apart": np.float32([[0, -200, -1e38, -50]]),
+        "special": special,
+    }
+    return [softmax(name, x, logarithm) for name, x in rows.items() for logarithm in (False, True)]
+
+
+def normalization(name: str, shape: tuple[int, int], centred: bool, offset: float = 0.0) -> Case:
+    x, epsilon = numbers(shape) + np.float32(offset), np.float32(1e-5)
+    scale, bias = numbers(shape[1:], 1), numbers(shape[1:], 2)
+    wide = x.astype(np.float64)
+    if centred:
+        wide = wide - wide.mean(-1, keepdims=True)
+    wanted = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + epsilon) * scale + (bias if centred else 0)
+    kind = "layer norm" if centred else "rms norm"
+    operands = [x, scale, bias, np.array([epsilon]), integers(centred)]
+    return Case(f"{kind}, {name}", "normalize", operands, [wanted.astype(np.float32)])
+
+
+def normalization_cases() -> list[Case]:
+    found = [normalization("far from 0", (3, 50), True, 100.0)]
+    for centred in (True, False):
+        found += [normalization(str(s), s, centred) for s in [(2, 1), (3, 7), (4, 64), (5, 77)]]
+        found.append(normalization("threads", (100, 384), centred))
+    return found
+
+
+def product(name: str, a: tuple[int, int, int], b: tuple[int, int, int], dtype: str) -> Case:
+    rng = np.random.default_rng([*a, *b])
+    left, right = (rng.integers(-99, 99, s).astype(np.int64 if dtype == "i" else np.float64) for s in (a, b))
+    return Case(f"product {dtype}, {name}", f"product_{dtype}", [left, right], [left @ right])
+
+
+def product_cases() -> list[Case]:
+    return [
+        case
+        for dtype in "id"
+        for case in (
+            product("one", (1, 1, 1), (1, 1, 1), dtype),
+            product("tails", (2, 7, 5), (2, 5, 37), dtype),
+            product("shared", (3, 2, 9), (1, 9, 16), dtype),
+            product("nothing summed", (1, 3, 0), (1, 0, 5), dtype),
+            product("no rows", (1, 0, 4), (1, 4, 5), dtype),
+            product("threads", (1, 130, 70), (1, 70, 90), dtype),
+        )
+    ]
+
+
+def reduction_cases() -> list[Case]:
+    return [reduction(k, s, t) for k in range(4) for s in SHAPES for t in "fi"]
+
+
 def all_cases() -> list[Case]:
     return [
         *conv_cases(),
@@ -337,4 +439,9 @@ def all_cases() -> list[Case]:
         *recurrence_cases(),
         *map(nan_recurrence, PARTS),
         *transpose_cases(),
+        *reduction_cases(),
+        *special_reductions(),
+        *softmax_cases(),
+        *normalization_cases(),
+        *product_cases(),
     ]

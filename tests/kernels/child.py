@@ -28,6 +28,11 @@ SIGNATURES: dict[str, tuple[list[str], list[str], int]] = {
     ),
     "gru": (["f t b g", "f r", "f q", "f b h", "i l", "i 5", "f 1"], ["f t b h", "f b h"], 0),
     "rnn": (["f t b h", "f r", "f b h", "i l", "i 3", "f 1"], ["f t b h", "f b h"], 0),
+    **{f"reduce_{t}{kind}": ([f"{t} o n i"], [f"{t} o 1 i"], 0) for t in "fi" for kind in range(4)},
+    "softmax": (["f r n", "i 1"], ["f r n"], 0),
+    "normalize": (["f r n", "f n", "f n", "f 1", "i 1"], ["f r n"], 0),
+    "product_i": (["i b m k", "i bw k n"], ["i b m n"], 0),
+    "product_d": (["d b m k", "d bw k n"], ["d b m n"], 0),
     "transpose_f2": (["f a b", "i 2", "f c d"], ["f c d"], 1),
     "transpose_f4": (["f a b c d", "i 4", "f e f g h"], ["f e f g h"], 1),
     "transpose_i5": (["i a b c d e", "i 5", "i f g h i j"], ["i f g h i j"], 1),
@@ -52,7 +57,7 @@ def main() -> None:
     if options.cpu:
         driver.set_virtual_cpu_target(options.cpu)
     cpu = DeviceRef.CPU()
-    dtypes = {"f": DType.float32, "i": DType.int64, "b": DType.int8, "h": DType.int16}
+    dtypes = {"f": DType.float32, "d": DType.float64, "i": DType.int64, "b": DType.int8, "h": DType.int16}
 
     def tensor_type(text: str) -> TensorType:
         kind, *dims = text.split()
@@ -66,7 +71,9 @@ def main() -> None:
         with Graph(kernel, input_types=inputs, module=module, kernel_library=library) as graph:
             given = [v.tensor for v in graph.inputs]
             types = [tensor_type(t) for t in results]
-            found = ops.custom(f"fx_{kernel.split('_')[0]}", cpu, given[: len(given) - extra], types)
+            name = kernel.split("_")[0]
+            parameters = {"kind": int(kernel[-1])} if name == "reduce" else None
+            found = ops.custom(f"fx_{name}", cpu, given[: len(given) - extra], types, parameters=parameters)
             graph.output(*(v.tensor for v in found))
     models = session.init_all(session.compile(module))
     with np.load(options.job) as arrays:
