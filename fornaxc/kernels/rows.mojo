@@ -38,12 +38,12 @@ def _softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
             st(y + i, n - i, grown)
         i += W
     var total = sums.reduce_add()
-    var shift = V(top + log(total))
+    var shift = V(log(total))
     var scale = V(1 / total)
     i = 0
     while i < n:
         if logarithm:
-            st(y + i, n - i, ld(x + i, n - i) - shift)
+            st(y + i, n - i, ld(x + i, n - i) - V(top) - shift)
         else:
             st(y + i, n - i, ld(y + i, n - i) * scale)
         i += W

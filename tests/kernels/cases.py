@@ -379,6 +379,7 @@ def softmax_cases() -> list[Case]:
         **{str(s): numbers(s) for s in [(1, 1), (3, 5), (4, 16), (5, 67), (0, 3)]},
         "threads": numbers((64, 1000)),
         "large": numbers((3, 40)) * 1e4,
+        "of 100": numbers((3, 65)) * 100,
         "far apart": np.float32([[0, -200, -1e38, -50]]),
         "special": special,
     }
