@@ -37,6 +37,7 @@ def test_every_case_gets_its_verdict(suite: Path, tmp_path: Path) -> None:
     assert cases["refused"]["reason"] == "RandomUniformLike: its result is random"
     assert cases["refused"]["tolerance"] is None
     assert cases["right"]["tolerance"] == {"rtol": 1e-3, "atol": 1e-5}
+    assert cases["right"]["rule"] == "tolerance"
     assert cases["right"]["seconds"] > 0
 
 
