@@ -40,6 +40,16 @@ def less(a: T, b: T) -> T:
     return ops.greater(b, a)
 
 
+def larger(a: T, b: T) -> T:
+    """Of two integers. MAX's own maximum must not decide the size of what a loop carries: the compiler's memory then grows without end."""
+    return ops.where(ops.greater(a, b), a, b)
+
+
+def smaller(a: T, b: T) -> T:
+    """Of two integers; see `larger`."""
+    return ops.where(ops.greater(b, a), a, b)
+
+
 def not_equal(a: T, b: T) -> T:
     """MAX's own says that NaN equals everything."""
     return ops.logical_not(ops.equal(a, b))
@@ -292,7 +302,7 @@ def binary(c: LoweringContext, op: Binary, a: T, b: T) -> T:
     if a.dtype.is_float():
         return ops.cast(_float_binary(c, op.fn, widened(a), widened(b)), a.dtype)
     if op.fn in ("min", "max"):
-        return ops.min(a, b) if op.fn == "min" else ops.max(a, b)
+        return smaller(a, b) if op.fn == "min" else larger(a, b)
     if op.fn in ("div", "rem", "mod"):
         return _integer_division(c, op.fn, a, b)
     return bitwise(c, op.fn, a, b)

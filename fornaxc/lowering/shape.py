@@ -29,7 +29,7 @@ from fornaxc.ir.ops import (
 from fornaxc.ir.types import DType as IrDType
 from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
-from fornaxc.lowering.elementwise import convert, less
+from fornaxc.lowering.elementwise import convert, larger, less, smaller
 from fornaxc.lowering.registry import lower
 
 T: TypeAlias = TensorValue
@@ -163,7 +163,7 @@ def _dynamic_slice(c: LoweringContext, op: DynamicSlice, x: T, starts: T) -> T:
     type = c.out_type()
     sizes = c.dims_tensor(op.sizes)
     room = ops.shape_to_tensor(x.shape) - sizes
-    first = ops.max(ops.min(starts, room), c.scalar(0, DType.int64, c.host))
+    first = larger(smaller(starts, room), c.scalar(0, DType.int64, c.host))
     return raw.slice_to(x, first, first + sizes, vector(c, [1] * x.rank), type)
 
 
@@ -176,10 +176,10 @@ def _strided_slice(c: LoweringContext, op: StridedSlice, x: T, starts: T, ends: 
     size = ops.shape_to_tensor(x.shape)
     forward = ops.greater(steps, zero)
     first = ops.where(less(starts, zero), starts + size, starts)
-    first = ops.max(ops.min(first, ops.where(forward, size, size - one)), zero)
-    last = ops.where(less(ends, zero), ops.max(ends, zero - size - one) + size, ends)
-    last = ops.max(ops.min(last, size), ops.where(forward, zero, zero - one))
-    last = ops.where(forward, ops.max(last, first), ops.min(last, first))  # MAX refuses bounds that cross
+    first = larger(smaller(first, ops.where(forward, size, size - one)), zero)
+    last = ops.where(less(ends, zero), larger(ends, zero - size - one) + size, ends)
+    last = larger(smaller(last, size), ops.where(forward, zero, zero - one))
+    last = ops.where(forward, larger(last, first), smaller(last, first))  # MAX refuses bounds that cross
     stop = ops.where(less(last, zero), c.scalar(FAR, DType.int64, c.host), last)
     return raw.slice_to(x, first, stop, steps, c.out_type())
 
@@ -262,12 +262,12 @@ def _symbolic_index(c: LoweringContext, mode: str, n: Dim, low: Dim, high: Dim) 
     at = iota(c, n + low + high) - c.dim_scalar(low, DType.int64)
     size, zero, one = c.dim_scalar(n, DType.int64), c.scalar(0, DType.int64), c.scalar(1, DType.int64)
     if mode == "edge":
-        return ops.max(ops.min(at, size - one), zero)
+        return larger(smaller(at, size - one), zero)
     if mode == "wrap":
-        return _floor_mod(at, ops.max(size, one))
-    period = ops.max((size - one) * c.scalar(2, DType.int64), one)
+        return _floor_mod(at, larger(size, one))
+    period = larger((size - one) * c.scalar(2, DType.int64), one)
     at = _floor_mod(at, period)
-    return ops.min(at, period - at)
+    return smaller(at, period - at)
 
 
 def _floor_mod(a: T, b: T) -> T:
@@ -296,9 +296,9 @@ def _dynamic_range(c: LoweringContext, op: DynamicRange, start: T, limit: T, del
     if wide == DType.float64:
         span = (last - first) / step
         whole = ops.trunc(span)
-        count = ops.cast(ops.max(ops.where(ops.greater(span, whole), whole + one, whole), zero), DType.int64)
+        count = ops.cast(larger(ops.where(ops.greater(span, whole), whole + one, whole), zero), DType.int64)
     else:
-        count = ops.max(
+        count = larger(
             ops.floor_div(last - first - ops.where(ops.greater(step, zero), one, zero - one), step) + one, zero
         )
     k0, k1 = c.scalar(0, DType.int64, c.host), c.scalar(1, DType.int64, c.host)

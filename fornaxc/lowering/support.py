@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import (
-    Cast,
-    Cumulative,
-    DynamicBroadcast,
-    DynamicRange,
-    DynamicReshape,
-    If,
-    PackedRecurrence,
-    TopK,
-    While,
-)
+from fornaxc.ir.ops import Cumulative, DynamicBroadcast, DynamicRange, DynamicReshape, If, PackedRecurrence, TopK
 from fornaxc.ir.small import is_direct
 
 
@@ -41,14 +30,11 @@ def _inputs(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _body(graph: Graph, device_kind: str, known: set[str], found: list[dict[str, Any]]) -> None:
-    producers = {v: node for node in graph.nodes for v in node.outputs}
     unread = [v for v in unread_sizes(graph) if v.type.shape[0] != 0]  # those without elements are kept alive
     for node in graph.nodes:
         for region in node.regions:
             _body(region, device_kind, known, found)
         reason = _reason(node, device_kind, known)
-        if reason is None and isinstance(node.op, While) and _grows_by_floats(node, producers):
-            reason = "MAX runs out of memory where a loop fills a tensor whose size is computed from floats"
         if reason is None and unread and node.outputs[0] in unread:
             reason = "MAX crashes where a size is an entry of a tensor and nothing else reads what gives it its name"
         if reason is not None:
@@ -75,22 +61,6 @@ def unread_sizes(graph: Graph) -> list[Value]:
             read.update(region.captures())
     found = [node.outputs[0] for node in graph.nodes if isinstance(node.op, _NAMES_SIZES)]
     return [v for v in found if v not in read and v.type.rank > 0]
-
-
-def _grows_by_floats(node: Node, producers: Mapping[Value, Node]) -> bool:
-    """Whether a state of a loop is of a size that a conversion of floats gives."""
-    stack = [m.inputs[1] for v in node.inputs if (m := producers.get(v)) and isinstance(m.op, DynamicBroadcast)]
-    seen = set(stack)
-    while stack:
-        maker = producers.get(stack.pop())
-        if maker is None:
-            continue
-        if isinstance(maker.op, Cast) and maker.inputs[0].type.dtype.is_float:
-            return True
-        fresh = [v for v in maker.inputs if v not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return False
 
 
 def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
