@@ -2,8 +2,8 @@
 
 With symbolic shapes MAX 26.7 gives wrong elements when an elementwise operation whose operands have different (smaller) shapes is read through
 another broadcast or through a slice: broadcast(a[1,1,s] + b[1,s,1]) to [n,s,s] is wrong, and so is a[...] + b[...] where both are broadcast to
-a shape that neither has. A reduction of what is made of broadcasts alone does not compile where an axis that it keeps is repeated. Each is
-right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
+a shape that neither has. A reduction of what is made of broadcasts alone does not compile where an axis that it keeps is repeated. The parts of
+one tensor, each as another shape and joined one after another with what came before, end the compiler's process. Each is right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fornaxc.ir.ops import (
     Compare,
     DynamicBroadcast,
     DynamicSlice,
+    Gather,
     Iota,
     LayerNorm,
     Rebind,
@@ -46,6 +47,8 @@ def operands_to_write(node: Node, producers: Producers, is_literal: Callable[[Va
     """The positions of the operands of `node` that must be in memory before it reads them."""
     if isinstance(node.op, _REDUCERS):
         return set() if _is_whole(node.inputs[0], producers, is_literal) else {0}
+    if isinstance(node.op, _ELEMENTWISE) and (parts := _parts_of_one(node, producers)):
+        return parts
     if all(v.type.is_static for v in (*node.inputs, *node.outputs)):
         return set()
     if isinstance(node.op, _READERS):
@@ -55,6 +58,47 @@ def operands_to_write(node: Node, producers: Producers, is_literal: Callable[[Va
         if len(spread) > 1 and not any(_is_whole(node.inputs[i], producers, is_literal) for i in spread):
             return {spread[0]}
     return set()
+
+
+def _parts_of_one(node: Node, producers: Producers) -> set[int]:
+    """The operands that are a part of a tensor, where another operand is computed from other parts of it."""
+    fused = [_fused_into(v, producers) for v in node.inputs]
+    found = set()
+    for i, value in enumerate(node.inputs):
+        part = _part(value, producers)
+        if part is None or not _is_of_another_shape(value, producers):
+            continue
+        others = [_part(v, producers) for j, seen in enumerate(fused) if j != i for v in seen]
+        if any(o is not None and o is not part and o.inputs[0] is part.inputs[0] for o in others):
+            found.add(i)
+    return found
+
+
+def _part(value: Value, producers: Producers) -> Node | None:
+    """The node that takes `value` out of a tensor, perhaps seen as another shape."""
+    while value in producers and isinstance(producers[value].op, _VIEWS):
+        value = producers[value].inputs[0]
+    node = producers.get(value)
+    return node if node is not None and isinstance(node.op, (Gather, Slice)) else None
+
+
+def _is_of_another_shape(value: Value, producers: Producers) -> bool:
+    """Whether a part is seen as something else than the part of the tensor that it is."""
+    node = producers[value]
+    return isinstance(node.op, Gather | Reshape)
+
+
+def _fused_into(value: Value, producers: Producers) -> set[Value]:
+    """What `value` is computed from by elementwise operations and views, itself included."""
+    stack, seen = [value], {value}
+    while stack:
+        node = producers.get(stack.pop())
+        if node is None or not isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
+            continue
+        fresh = [v for v in node.inputs if v not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return seen
 
 
 def _is_single(value: Value, producers: Producers) -> bool:

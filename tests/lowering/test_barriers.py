@@ -1,7 +1,9 @@
 """Broadcasts of broadcasts and slices of them, with symbolic shapes, where MAX by itself gives wrong elements; reductions of broadcasts, which it
-refuses."""
+refuses; parts of one tensor joined in turn, at which it crashes."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import product, symbol
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Compare, Iota
+from fornaxc.ir.ops import Compare, Gather, Iota
 from fornaxc.ir.types import DType
 
 SUITE = Suite()
@@ -49,7 +51,25 @@ def blocks(b: GraphBuilder) -> Value:
     return c.binary(b, "add", c.binary(b, "mul", rows, width), columns)
 
 
+def added_in_turn(b: GraphBuilder, x: Value, fetch: Callable[[GraphBuilder, Value, int], Value]) -> Value:
+    """The running sums of the rows of x [3, 2]."""
+    sums = [fetch(b, x, 0)]
+    for k in (1, 2):
+        sums.append(c.binary(b, "add", c.unary(b, "neg", sums[-1]), fetch(b, x, k)))
+    return c.concat(b, [c.reshape(b, v, (1, 2)) for v in sums], 0)
+
+
+def by_slice(b: GraphBuilder, x: Value, k: int) -> Value:
+    return c.reshape(b, c.slice_axis(b, x, 0, k, 1), (2,))
+
+
+def by_gather(b: GraphBuilder, x: Value, k: int) -> Value:
+    return b.emit(Gather(0), x, b.literal(np.array(k)))
+
+
 def add_cases() -> None:
+    for fetch in (by_slice, by_gather):
+        SUITE.add(f"rows_{fetch.__name__}", lambda b, x, f=fetch: added_in_turn(b, x, f), X[0, :, :2])
     masks = {"shapes": [("n", "s")]}
     SUITE.add("causal", lambda b, x: c.expand(b, causal(b), (N, S, S)), MASK, **masks)
     SUITE.add("causal_and_mask", lambda b, x: c.binary(b, "and", causal(b), c.reshape(b, x, (N, 1, S))), MASK, **masks)
