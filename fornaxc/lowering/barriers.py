@@ -3,7 +3,8 @@
 With symbolic shapes MAX 26.7 gives wrong elements when an elementwise operation whose operands have different (smaller) shapes is read through
 another broadcast or through a slice: broadcast(a[1,1,s] + b[1,s,1]) to [n,s,s] is wrong, and so is a[...] + b[...] where both are broadcast to
 a shape that neither has. A reduction of what is made of broadcasts alone does not compile where an axis that it keeps is repeated. The parts of
-one tensor, each as another shape and joined one after another with what came before, end the compiler's process. Each is right once the inner result is in memory, which a copying kernel, that MAX does not fuse, brings about.
+one tensor, each as another shape and joined one after another with what came before, end the compiler's process. Each is right once the inner result
+is in memory, which a copying kernel, that MAX does not fuse, brings about.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def operands_to_write(node: Node, producers: Producers, is_literal: Callable[[Va
 
 
 def _parts_of_one(node: Node, producers: Producers) -> set[int]:
-    """The operands that are a part of a tensor, where another operand is computed from other parts of it."""
-    fused = [_fused_into(v, producers) for v in node.inputs]
+    """The operands that are a part of a tensor, seen as another shape, where another operand is computed from other parts of it."""
     found = set()
     for i, value in enumerate(node.inputs):
         part = _part(value, producers)
-        if part is None or not _is_of_another_shape(value, producers):
+        if part is None or not isinstance(producers[value].op, Gather | Reshape):
             continue
-        others = [_part(v, producers) for j, seen in enumerate(fused) if j != i for v in seen]
+        fused = (v for j, other in enumerate(node.inputs) if j != i for v in _fused_into(other, producers))
+        others = (_part(v, producers) for v in fused)
         if any(o is not None and o is not part and o.inputs[0] is part.inputs[0] for o in others):
             found.add(i)
     return found
@@ -80,12 +81,6 @@ def _part(value: Value, producers: Producers) -> Node | None:
         value = producers[value].inputs[0]
     node = producers.get(value)
     return node if node is not None and isinstance(node.op, (Gather, Slice)) else None
-
-
-def _is_of_another_shape(value: Value, producers: Producers) -> bool:
-    """Whether a part is seen as something else than the part of the tensor that it is."""
-    node = producers[value]
-    return isinstance(node.op, Gather | Reshape)
 
 
 def _fused_into(value: Value, producers: Producers) -> set[Value]:
