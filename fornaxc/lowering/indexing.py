@@ -32,15 +32,19 @@ def _gather(c: LoweringContext, op: Gather, x: T, index: T) -> T:
     return ops.gather(x, index, op.axis)
 
 
-def _linear(c: LoweringContext, parts: Sequence[T | None], dims: Sequence[Dim]) -> T:
-    """The row-major position of index tuples; `parts` has one index (or None for 0) for each of `dims`."""
+def _linear(c: LoweringContext, parts: Sequence[T | None], dims: Sequence[Dim], result: Sequence[Dim]) -> T:
+    """The row-major position of index tuples; `parts` has one index (or None for 0) for each of `dims`, which broadcast to `result`.
+
+    Where that is symbolic each sum goes to memory: MAX reads fused sums of broadcasts wrongly (`barriers.py`).
+    """
+    fixed = all(isinstance(d, int) for d in result)
     total: T | None = None
     for axis, part in enumerate(parts):
         if part is None:
             continue
         stride = product(list(dims[axis + 1 :]))
         term = part if stride == 1 else part * c.dim_scalar(stride, DType.int64)
-        total = term if total is None else total + term
+        total = term if total is None else total + term if fixed else c.write(total + term)
     assert total is not None
     return total
 
@@ -62,11 +66,13 @@ def gather_along(c: LoweringContext, x: T, index: T, axis: int, have: Sequence[D
     """ONNX GatherElements for `x` of dims `have` and `index` of dims `wanted`: one gather at row-major positions."""
     if index.dtype != DType.int64:
         index = ops.cast(index, DType.int64)
+    if not all(isinstance(d, int) for d in wanted):
+        index = c.write(index)
     parts: list[T | None] = [
         index if i == axis else (None if wanted[i] == 1 else _along(c, wanted[i], i, len(wanted)))
         for i in range(len(wanted))
     ]
-    place = reshape(c, ops.broadcast_to(_linear(c, parts, have), c.shape(wanted)), [product(list(wanted))])
+    place = reshape(c, ops.broadcast_to(_linear(c, parts, have, wanted), c.shape(wanted)), [product(list(wanted))])
     flat = reshape(c, x, [product(list(have))])
     return reshape(c, ops.gather(flat, place, 0), wanted)
 
@@ -86,7 +92,7 @@ def _gather_nd(c: LoweringContext, op: GatherNd, x: T, index: T) -> T:
     if not parts:
         return ops.broadcast_to(reshape(c, x, [1] * rank + list(source)), c.shape(result))
     searched = list(source[: lead + depth])
-    place = _linear(c, parts, searched)
+    place = _linear(c, parts, searched, where[:-1])
     place = reshape(c, ops.broadcast_to(place, c.shape(where[:-1])), [product(list(where[:-1]))])
     rows = reshape(c, x, [product(searched), *source[lead + depth :]])
     return reshape(c, ops.gather(rows, place, 0), result)

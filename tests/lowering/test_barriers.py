@@ -13,7 +13,7 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import product, symbol
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Compare, Gather, Iota
+from fornaxc.ir.ops import Compare, Gather, GatherElements, Iota
 from fornaxc.ir.types import DType
 
 SUITE = Suite()
@@ -67,6 +67,14 @@ def by_gather(b: GraphBuilder, x: Value, k: int) -> Value:
     return b.emit(Gather(0), x, b.literal(np.array(k)))
 
 
+def picked(b: GraphBuilder, x: Value, index: Value) -> Value:
+    """Elements of each row of x [n, s, s], by an index that is one row for all, brought from below 0 into the row."""
+    spread = c.expand(b, index, (N, S, S))
+    size = c.expand(b, c.reshape(b, b.dims((S,)), (1, 1, 1)), (N, S, S))
+    below = b.emit(Compare("lt"), spread, c.expand(b, c.scalar(b, 0, DType.I64), (N, S, S)))
+    return b.emit(GatherElements(2), x, c.select(b, below, c.binary(b, "add", spread, size), spread))
+
+
 def add_cases() -> None:
     for fetch in (by_slice, by_gather):
         SUITE.add(f"rows_{fetch.__name__}", lambda b, x, f=fetch: added_in_turn(b, x, f), X[0, :, :2])
@@ -76,6 +84,7 @@ def add_cases() -> None:
     SUITE.add(
         "places_of_blocks", lambda b, x: c.expand(b, c.reshape(b, blocks(b), (1, BLOCKS)), (3, BLOCKS)), MASK, **masks
     )
+    SUITE.add("gather_by_a_broadcast", picked, X, X[:1, :1].astype(np.int64), shapes=[("n", "s", "s"), (1, 1, "s")])
     three = {"shapes": [("n", "s", "s"), ("s",), ("s",)]}
     arrays = (X, ROW, COLUMN)
     SUITE.add("outer_expand", lambda b, x, y, z: c.expand(b, outer(b, y, z), (N, S, S)), *arrays, **three)
