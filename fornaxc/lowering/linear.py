@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import product as cartesian
 from typing import TypeAlias
 
+import numpy as np
 from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
 
@@ -50,12 +51,21 @@ def stock_matmul(c: LoweringContext, op: MatMul, a: T, b: T) -> T:
 
 
 def multiply(c: LoweringContext, a: T, b: T) -> T:
-    """The product of two matrices, or of batches of them: on a GPU, up to level 1, by the kernel that is compiled once."""
-    if (c.rules or c.kind) == "cpu" or c.optimization > 1:
+    """The product of two matrices, or of batches of them, by kernels that are compiled once; on a GPU from level 2 on by MAX's own."""
+    on_cpu = (c.rules or c.kind) == "cpu"
+    if not on_cpu and c.optimization > 1:
         return ops.matmul(a, b)
     if a.rank == 2:
-        return ops.squeeze(multiply_once(c, ops.unsqueeze(a, 0), ops.unsqueeze(b, 0)), 0)
-    return multiply_once(c, a, b)
+        return ops.squeeze(multiply(c, ops.unsqueeze(a, 0), ops.unsqueeze(b, 0)), 0)
+    return multiply_on_cpu(c, a, b) if on_cpu else multiply_once(c, a, b)
+
+
+def multiply_on_cpu(c: LoweringContext, a: T, b: T, transposed: bool = False) -> T:
+    """[B, M, K] times [B, K, N] or [1, K, N], for f32 also times [B, N, K] where `transposed`."""
+    type = TensorType(a.dtype, [*a.shape[:2], b.shape[1 if transposed else 2]], c.device)
+    if a.dtype == DType.float32:
+        return c.custom("fx_bmm", [a, b, c.literal(np.array([int(transposed)], np.int64))], [type])[0]
+    return c.custom("fx_product", [a, b], [type])[0]
 
 
 def multiply_once(c: LoweringContext, a: T, b: T, transposed: bool = False) -> T:

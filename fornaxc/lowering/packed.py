@@ -13,7 +13,7 @@ from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
-from fornaxc.lowering.linear import SMALL_INTS, stock_conv, stock_pool, untransposed
+from fornaxc.lowering.linear import SMALL_INTS, multiply_on_cpu, stock_conv, stock_pool, untransposed
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape
 
@@ -81,15 +81,12 @@ def _matmul(c: LoweringContext, op: MatMul, a: TensorValue, b: TensorValue) -> T
     batch = product(left.type.shape[:-2])
     if right.type.rank == 2:
         rows, batch = product([batch, rows]), 1
-    narrow, a = a.dtype, _computed_in(a)
+    narrow, a, transposed = a.dtype, _computed_in(a), False
     if a.dtype == MaxDType.float32:
         b, transposed = untransposed(c, right, b)
-        matrix = [columns, inner] if transposed else [inner, columns]
-        kernel, flags = "fx_bmm", [c.literal(np.array([int(transposed)], np.int64))]
-    else:
-        matrix, kernel, flags = [inner, columns], "fx_product", []
-    matrices = [reshape(c, a, [batch, rows, inner]), reshape(c, _computed_in(b), [batch, *matrix])]
-    (found,) = c.custom(kernel, [*matrices, *flags], [TensorType(a.dtype, c.shape([batch, rows, columns]), c.device)])
+    matrix = [columns, inner] if transposed else [inner, columns]
+    first, second = reshape(c, a, [batch, rows, inner]), reshape(c, _computed_in(b), [batch, *matrix])
+    found = multiply_on_cpu(c, first, second, transposed)
     return ops.cast(reshape(c, found, c.node.outputs[0].type.shape), narrow)
 
 
