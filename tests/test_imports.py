@@ -216,7 +216,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
             "fornaxc.worker",
         },
         {"numpy", "onnx", "max"},
-        {"fornaxc.verification.compare"},
+        {f"fornaxc.verification.{name}" for name in ("accuracy", "compare", "double_model", "ort_runs")},
     ),
     "fornaxc.support": ({"fornaxc.errors"}, set(), set()),
     "fornaxc.comparison": (
