@@ -9,7 +9,7 @@ is in memory, which a copying kernel, that MAX does not fuse, brings about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from fornaxc.ir.graph import Node, Value
 from fornaxc.ir.ops import (
@@ -40,6 +40,7 @@ Producers = Mapping[Value, Node]
 
 _ELEMENTWISE = (Binary, Bitcast, Cast, Compare, Select, Unary)
 _VIEWS = (Rebind, Reshape, Transpose)
+_FUSED = (*_ELEMENTWISE, *_VIEWS)
 _READERS = (BroadcastTo, DynamicBroadcast, DynamicSlice, Slice, StridedSlice)
 _REDUCERS = (ArgReduce, LayerNorm, Reduce, RmsNorm, Softmax)
 
@@ -83,17 +84,17 @@ def _part(value: Value, producers: Producers) -> Node | None:
     return node if node is not None and isinstance(node.op, (Gather, Slice)) else None
 
 
-def _fused_into(value: Value, producers: Producers) -> set[Value]:
-    """What `value` is computed from by elementwise operations and views, itself included."""
+def _fused_into(value: Value, producers: Producers) -> Iterator[Value]:
+    """`value`, then what it is computed from by elementwise operations and views."""
     stack, seen = [value], {value}
     while stack:
-        node = producers.get(stack.pop())
-        if node is None or not isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
-            continue
-        fresh = [v for v in node.inputs if v not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return seen
+        found = stack.pop()
+        yield found
+        node = producers.get(found)
+        if node is not None and isinstance(node.op, _FUSED):
+            fresh = [v for v in node.inputs if v not in seen]
+            seen.update(fresh)
+            stack += fresh
 
 
 def _is_single(value: Value, producers: Producers) -> bool:
@@ -105,51 +106,24 @@ def _is_single(value: Value, producers: Producers) -> bool:
 
 def _is_whole(value: Value, producers: Producers, is_literal: Callable[[Value], bool]) -> bool:
     """Whether some tensor in memory has all the elements of `value`: it is not made of broadcasts and literals alone."""
-    stack, seen = [value], {value}
-    while stack:
-        found = stack.pop()
-        node = producers.get(found)
-        if node is None and is_literal(found):
-            continue
-        if node is None or not isinstance(node.op, (BroadcastTo, Iota, *_ELEMENTWISE, *_VIEWS)):
-            return True
-        if isinstance(node.op, BroadcastTo | Iota):
-            continue
-        fresh = [v for v in node.inputs if v not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return False
+    return any(
+        not isinstance(producers[v].op, (BroadcastTo, Iota, *_FUSED)) if v in producers else not is_literal(v)
+        for v in _fused_into(value, producers)
+    )
 
 
 def _mixes(value: Value, producers: Producers) -> bool:
     """Whether what MAX fuses into `value` joins a broadcast with something else."""
-    stack, seen = [value], {value}
-    while stack:
-        node = producers.get(stack.pop())
-        if node is None or not isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
-            continue
-        many = [v for v in node.inputs if not _is_single(v, producers)]
-        if len(many) > 1 and any(_is_broadcast(v, producers) for v in many):
-            return True
-        fresh = [v for v in node.inputs if v not in seen]
-        seen.update(fresh)
-        stack += fresh
+    for found in _fused_into(value, producers):
+        node = producers.get(found)
+        if node is not None and isinstance(node.op, _FUSED):
+            many = [v for v in node.inputs if not _is_single(v, producers)]
+            if len(many) > 1 and any(_is_broadcast(v, producers) for v in many):
+                return True
     return False
 
 
 def _is_broadcast(value: Value, producers: Producers) -> bool:
-    """Whether a broadcast is fused into `value`."""
-    stack, seen = [value], {value}
-    while stack:
-        node = producers.get(stack.pop())
-        if node is None:
-            continue
-        if isinstance(
-            node.op, BroadcastTo | DynamicBroadcast | Iota
-        ):  # the numbers of one axis, repeated along the others
-            return True
-        if isinstance(node.op, (*_ELEMENTWISE, *_VIEWS)):
-            fresh = [v for v in node.inputs if v not in seen]
-            seen.update(fresh)
-            stack += fresh
-    return False
+    """Whether a broadcast is fused into `value`; the numbers along one axis are one too, repeated along the others."""
+    spreaders = (BroadcastTo, DynamicBroadcast, Iota)
+    return any(v in producers and isinstance(producers[v].op, spreaders) for v in _fused_into(value, producers))

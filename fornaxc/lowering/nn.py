@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
 from max.dtype import DType
-from max.graph import TensorType, TensorValue, ops
+from max.graph import TensorValue, ops
 
 from fornaxc.ir.dims import product
 from fornaxc.ir.ops import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.lowering import raw
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import Maths, activate, less, widened
-from fornaxc.lowering.linear import multiply
+from fornaxc.lowering.linear import multiply, multiply_on_cpu
 from fornaxc.lowering.reduction import along
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import iota, reshape
@@ -147,10 +146,7 @@ def _times_transposed(c: LoweringContext, a: T, b: T) -> T:
     """a [M, K] times the transpose of b [N, K]."""
     if c.kind == "gpu" or a.dtype != DType.float32:
         return multiply(c, a, ops.transpose(b, 0, 1))
-    rows, columns = a.shape[0], b.shape[0]
-    operands = [ops.unsqueeze(a, 0), ops.unsqueeze(b, 0), c.literal(np.array([1], np.int64))]
-    (found,) = c.custom("fx_bmm", operands, [TensorType(a.dtype, [1, rows, columns], c.device)])
-    return ops.reshape(found, [rows, columns])
+    return ops.squeeze(multiply_on_cpu(c, ops.unsqueeze(a, 0), ops.unsqueeze(b, 0), transposed=True), 0)
 
 
 def _bounded(c: LoweringContext, x: T, clip: float) -> T:
