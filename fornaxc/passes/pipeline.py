@@ -16,6 +16,7 @@ from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.pack_recurrence import pack_recurrence
 from fornaxc.passes.simplify import simplify
+from fornaxc.passes.volumes import flatten_volumes
 from fornaxc.passes.widen_small import widen_small
 
 
@@ -42,6 +43,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
+    Pass(
+        "flatten-volumes",
+        flatten_volumes,
+        "convolutions over volumes as ones over planes, whose kernels serve all shapes; on a GPU below -O2",
+        highest_on_gpu=1,
+    ),
     Pass(
         "fuse-conv",
         fuse_conv,

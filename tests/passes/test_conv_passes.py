@@ -8,7 +8,7 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Conv, ConvNhwc, Pool, Reduce, Transpose
+from fornaxc.ir.ops import Conv, ConvNhwc, PackConv, Pool, Reduce, Transpose
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.pipeline import optimize
@@ -59,9 +59,18 @@ def line_net() -> Graph:
     return b.finish([compose.unary(b, "sigmoid", y)], ["y"])
 
 
+def volume_net() -> Graph:
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.F32, (symbol("n"), 4, symbol("d"), 6, 7)), "x")
+    steps = Conv((2, 1, 2), (2, 1, 0), (1, 0, 1), (2, 1, 1), 2)
+    y = compose.unary(b, "relu", b.emit(steps, x, weight(b, 6, 2, 3, 2, 3)))
+    return b.finish([b.emit(Conv((1, 1, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1), 1), y, weight(b, 5, 6, 1, 1, 1))], ["y"])
+
+
 CASES = {
     "residual": (residual_net, RNG.standard_normal((2, 3, 9, 9)).astype(np.float32)),
     "line": (line_net, RNG.standard_normal((2, 4, 13)).astype(np.float32)),
+    "volume": (volume_net, RNG.standard_normal((2, 4, 7, 6, 7)).astype(np.float32)),
 }
 
 
@@ -86,6 +95,12 @@ def test_a_convolution_net_keeps_one_layout_inside() -> None:
     assert [k.activation for k in kernels] == ["relu", "relu", "relu"]
     assert [k.residual for k in kernels] == [False, False, True]
     assert sum(isinstance(n.op, Transpose) for n in graph.nodes) == 1  # of the input
+
+
+def test_convolutions_over_volumes_are_kernels_with_packed_weights() -> None:
+    graph = prepack(optimize(volume_net(), "cpu"))
+    assert sum(isinstance(n.op, ConvNhwc) for n in graph.nodes) == 2
+    assert not [n for n in graph.nodes if isinstance(n.op, Conv | PackConv)]
 
 
 def test_a_value_used_twice_is_not_folded_away() -> None:
