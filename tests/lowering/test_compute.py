@@ -18,6 +18,7 @@ from fornaxc.ir.ops import (
     Binary,
     Conv,
     ConvNhwc,
+    DynamicBroadcast,
     Gather,
     Gru,
     If,
@@ -352,6 +353,16 @@ def add_control() -> None:
 
     for n in (2, 5):
         SUITE.add(f"while_symbolic_{n}", symbolic_loop, normal(n, 3), shapes=[["n", 3]])
+
+    def sized_by_a_maximum(b: GraphBuilder, end: Value, start: Value) -> tuple[Value, ...]:
+        size = b.emit(Binary("max"), b.emit(Binary("sub"), end, start), b.literal(np.zeros(1, np.int64)))
+        blank = b.emit(DynamicBroadcast((symbol("u"),)), b.literal(np.zeros(1, np.float32)), size)
+        test = region(lambda r, i, a: [compare(r, "lt", i, scalar(r, 3, DType.I64))], [i64, blank.type], b)
+        step = region(lambda r, i, a: [with_scalar(r, "add", i, 1), with_scalar(r, "add", a, 1)], [i64, blank.type], b)
+        return b.emit_all(While(), scalar(b, 0, DType.I64), blank, regions=(test, step))
+
+    for end in (7, 1):
+        SUITE.add(f"while_sized_by_a_maximum_{end}", sized_by_a_maximum, np.array([end]), np.array([3]))
     SUITE.add(
         "if_gather",
         lambda b, k, v: b.emit(
@@ -392,6 +403,8 @@ QUICK = (
     "if_True",
     "while_3",
     "while_nested",
+    "while_sized_by_a_maximum_7",
+    "while_sized_by_a_maximum_1",
     "if_in_while",
 )
 
