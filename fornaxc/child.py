@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fornaxc.cache.files import cache_error
+from fornaxc.cache.files import cache_error, cache_errors
 from fornaxc.endings import ending
 from fornaxc.errors import ToolchainError
 from fornaxc.phases import Progress, silent
@@ -39,13 +39,15 @@ def compile_in_child(
 
     Raises `ToolchainError` where the child reports an error, dies or exceeds `timeout` seconds; an error that it reported before it
     died, or before its time was up, is told first. The child and its own children are killed when anything interrupts the wait.
-    `log` keeps all that they print.
+    `log` keeps all that they print; `CacheError` where it cannot be written.
     """
     job = {**job, "result": str(folder / "result.json")}
     (folder / "job.json").write_text(json.dumps(job))
-    log.parent.mkdir(parents=True, exist_ok=True)
-    read_end, write_end = os.pipe()
-    with log.open("wb") as output:
+    with cache_errors(log):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        output = log.open("wb")
+    with output:
+        read_end, write_end = os.pipe()
         child = subprocess.Popen(
             [sys.executable, "-m", "fornaxc.worker", str(folder / "job.json"), str(write_end)],
             stdin=subprocess.DEVNULL,

@@ -386,3 +386,52 @@ def test_running_an_artifact_needs_neither_onnx_nor_onnxruntime() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+NATIVE_INFERENCE = {
+    "shape_inference",
+    "infer_shapes",
+    "infer_shapes_path",
+    "infer_node_outputs",
+    "infer_function_output_types",
+    "version_converter",
+    "full_check",
+    "extract_model",
+}
+"""What runs onnx's shape inference, by module, function or argument."""
+
+
+def names(module: str) -> Iterator[str]:
+    """Every name that the code of a module spells; what is in strings is none."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        match node:
+            case (
+                ast.Name(id=str(name))
+                | ast.Attribute(attr=str(name))
+                | ast.keyword(arg=str(name))
+                | ast.alias(name=str(name))
+                | ast.ImportFrom(module=str(name))
+            ):
+                yield from name.split(".")
+
+
+def test_nothing_runs_native_shape_inference() -> None:
+    """It is C++ and takes a model's word: where it crashes, the process is gone, and nobody is left to say why."""
+    found = {module: NATIVE_INFERENCE.intersection(names(module)) for module in MODULES}
+    assert {module: sorted(spelled) for module, spelled in found.items() if spelled} == {}
+
+
+@pytest.mark.parametrize("inputs", ["float x, float[2, 3] z", "float[2, 3] x, float z"])
+def test_a_model_that_native_shape_inference_cannot_take_imports(inputs: str) -> None:
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> '
+        f'f ({inputs}) => (float[2, 3] y) {{ y = Einsum<equation="...,...->...">(x, z) }}'
+    )
+    script = (
+        "import onnx.parser; from fornaxc.importers.onnx.importer import import_model; "
+        "from fornaxc.importers.onnx.reader import model_from_proto; "
+        f"graph = import_model(model_from_proto(onnx.parser.parse_model({text!r})), {{}}); "
+        "print(graph.outputs[0].type)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "f32[2, 3]\n", "")

@@ -1,7 +1,8 @@
-"""What makes another key of the compiled code and what does not, and artifacts that were made for another MAX or machine."""
+"""What makes another key of the compiled code or of a request and what does not, and artifacts that were made for another MAX or machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from fornaxc import manifest
 from fornaxc.artifact import Artifact, check_runnable
-from fornaxc.cache import explain, key_of
-from fornaxc.compiler import Request, code_key_parts
+from fornaxc.cache import Cache, explain, key_of
+from fornaxc.compiler import Request, _request_parts, code_key_parts
 from fornaxc.errors import ArtifactError
+from fornaxc.sources import Choice
 from fornaxc.targets import parse_target
 
 ROOMS = ("ir", "passes", "lowering", "kernels")
@@ -69,6 +71,69 @@ def test_an_option_of_the_code_is_another_key(sources: Path, change: dict[str, A
     found = changed(code_key_parts("graph", request), code_key_parts("graph", replace(request, **change)))
     assert [name for name in found if name.startswith(part)] == found != []
     assert changed(code_key_parts("graph", request), code_key_parts("other", request)) == ["graph"]
+
+
+SOURCE = {"format": "onnx", "digest": "sha256:0", "external": {"w.bin": "sha256:1"}}
+ASKED = Request(parse_target("nvidia:sm_80"), {"n": 2})
+
+
+@pytest.fixture
+def request_parts(sources: Path) -> Callable[..., dict[str, Any]]:
+    """request_parts(request, source) are the named parts of the key of a request."""
+    cache = Cache.at(sources / "cache" / "v1")
+    return lambda request=ASKED, source=SOURCE: _request_parts(source, request, cache)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"dims": {"n": 3}}, ["dims.n"]),
+        ({"dims": {"n": 2, "m": 3}}, ["dims.m"]),
+        ({"dims": {}}, ["dims.n"]),
+        ({"target": parse_target("nvidia:sm_90")}, ["target.arch"]),
+        ({"optimization": 2}, ["options.optimization"]),
+        ({"host_fallback": False}, ["options.host_fallback"]),
+        ({"disabled_passes": ["cse"]}, ["options.disabled_passes[0]"]),
+        ({"choice": Choice(entry="predict")}, ["entry"]),
+        ({"timeout": 1.0, "stop_after": "lower", "dump": Path("dump")}, []),
+    ],
+    ids=" ".join,
+)
+def test_an_option_is_its_own_part_of_the_request_key(
+    request_parts: Callable[..., dict[str, Any]], change: dict[str, Any], parts: list[str]
+) -> None:
+    assert changed(request_parts(), request_parts(replace(ASKED, **change))) == parts
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [({"digest": "sha256:2"}, "source.digest"), ({"external": {"w.bin": "sha256:2"}}, "source.external.w.bin")],
+)
+def test_a_file_of_the_model_is_its_own_part_of_the_request_key(
+    request_parts: Callable[..., dict[str, Any]], change: dict[str, Any], part: str
+) -> None:
+    assert changed(request_parts(), request_parts(source=SOURCE | change)) == [part]
+
+
+def test_frozen_inputs_count_by_their_bytes(sources: Path, request_parts: Callable[..., dict[str, Any]]) -> None:
+    keys = []
+    for name, content in (("a.npz", b"1"), ("b.npz", b"1"), ("c.npz", b"2")):
+        (sources / name).write_bytes(content)
+        keys.append(request_parts(replace(ASKED, choice=Choice(freeze=sources / name))))
+    assert changed(keys[0], keys[1]) == []
+    assert changed(keys[0], keys[2]) == changed(request_parts(), keys[0]) == ["freeze"]
+
+
+def test_every_source_and_version_counts_for_a_request(
+    sources: Path, request_parts: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = request_parts()
+    (sources / "importers" / "rule.py").write_text("one = 2\n")
+    after = request_parts()
+    assert changed(before, after) == ["sources"]
+    monkeypatch.setattr(manifest, "installed_version", lambda package: "0.0.1")
+    packages = ("max", "ml_dtypes", "numpy", "onnx")
+    assert changed(after, request_parts()) == [f"toolchain.{package}" for package in packages]
 
 
 def made(**changes: Any) -> Artifact:

@@ -1,8 +1,14 @@
-"""What was proven, and artifacts that travel: the whole path, with the numpy interpreter in the place of MAX."""
+"""What was proven, artifacts that travel, and caches that are stale, damaged or closed: the whole path, with the numpy
+interpreter in the place of MAX."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +19,11 @@ import pytest
 from command_line import Cli
 from onnx import parser
 
-from fornaxc import child
+import fornaxc
+from fornaxc import child, manifest
 from fornaxc.artifact import open_artifact
+from fornaxc.cache import media
+from fornaxc.errors import ArtifactError
 from fornaxc.ir.graph import Array
 from fornaxc.ir.interpreter import run
 from fornaxc.verification import session, verify
@@ -131,3 +140,146 @@ def test_a_cache_that_cannot_be_written_costs_the_record_only(
     monkeypatch.setattr(session, "remember", full)
     told = cli("verify", tmp_path / "m.fxa")
     assert (told.status, "warning: the outcome is not kept: no space left" in told.err) == (0, True)
+
+
+def test_a_changed_weight_beside_the_model_is_a_miss_and_nothing_else_is(cli: Cli, model: Path, tmp_path: Path) -> None:
+    """Of the changed file neither the size nor the modification time tells."""
+    weights = tmp_path / "w.bin"
+    onnx.save(onnx.load(model), model, save_as_external_data=True, location=weights.name, size_threshold=0)
+
+    def compiled(path: Path) -> tuple[str, str, list[float]]:
+        found = cli("compile", path, "--json").document
+        _, (packed,) = open_artifact(Path(found["artifact"])).weights()
+        return found["cache"], found["code"], packed.ravel().tolist()
+
+    def written(weight: float) -> None:
+        weights.write_bytes(np.full(3, weight, np.float32).tobytes())
+        os.utime(weights, (0, 0))
+
+    written(2)
+    assert compiled(model) == ("miss", "miss", [2, 2, 2])
+    assert compiled(model) == ("hit", "hit", [2, 2, 2])
+    (tmp_path / "elsewhere").mkdir()
+    renamed = shutil.copy(model, tmp_path / "elsewhere" / "renamed.onnx")
+    shutil.copy(weights, tmp_path / "elsewhere")
+    (tmp_path / "unrelated.bin").write_bytes(b"1")
+    weights.touch()
+    assert compiled(model) == compiled(renamed) == ("hit", "hit", [2, 2, 2])
+    written(3)
+    assert compiled(model) == ("miss", "hit", [3, 3, 3])
+    assert compiled(renamed) == ("hit", "hit", [2, 2, 2])
+    written(2)
+    assert compiled(model) == ("hit", "hit", [2, 2, 2])
+
+
+@pytest.mark.parametrize("part", [media.MANIFEST, media.CONFIG, media.MEF, media.WEIGHTS, media.IR])
+def test_a_flipped_byte_in_the_cache_is_a_warning_and_a_miss(cli: Cli, model: Path, tmp_path: Path, part: str) -> None:
+    cli("compile", model, "-o", tmp_path / "before.fxa")
+    artifact = open_artifact(Path(cli("compile", model, "--json").document["artifact"]))
+    paths = {media.MANIFEST: artifact.path, media.CONFIG: artifact.locate(artifact.manifest["config"]["digest"])[0]}
+    blob = paths.get(part) or artifact.locate(artifact.layer(part).digest)[0]
+    content = bytearray(blob.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    blob.chmod(0o600)
+    blob.write_bytes(content)
+
+    told = cli("compile", model, "-o", tmp_path / "after.fxa", "--json")
+    found = told.document
+    assert (told.status, found["cache"], found["code"]) == (0, "miss", "miss" if part == media.MEF else "hit")
+    assert re.search(rf"^warning: \S+{blob.name} is damaged and is ignored", told.err, re.MULTILINE), told.err
+    assert (tmp_path / "after.fxa").read_bytes() == (tmp_path / "before.fxa").read_bytes()
+    healed = cli("compile", model, "--json")
+    assert (healed.document["cache"], healed.err) == ("hit", "")
+    assert cli("cache", "check").status == 0
+
+
+def refuse_below(folder: Path, patched: pytest.MonkeyPatch, call: str, number: int) -> None:
+    """Let a function of `os` fail for the files and folders below `folder`."""
+    real = getattr(os, call)
+
+    def refuse(what: int | str | Path, *more: Any, **options: Any) -> Any:
+        place = os.path.realpath(f"/proc/self/fd/{what}" if isinstance(what, int) else what)
+        if Path(place).is_relative_to(folder):
+            raise OSError(number, os.strerror(number))
+        return real(what, *more, **options)
+
+    patched.setattr(os, call, refuse)
+
+
+@pytest.mark.parametrize(
+    ("call", "number", "code"),
+    [
+        ("write", errno.ENOSPC, "FX601"),
+        ("replace", errno.ENOSPC, "FX601"),
+        ("open", errno.EROFS, "FX602"),
+        ("replace", errno.EROFS, "FX602"),
+    ],
+)
+def test_a_full_or_read_only_cache_answers_hits_and_says_what_to_do_of_the_rest(
+    cli: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, code: str
+) -> None:
+    cli("compile", model, "-o", tmp_path / "before.fxa")
+    file = tmp_path / "after.fxa"
+    os.utime(model, (0, 0))  # its digest is one to remember
+    with monkeypatch.context() as patched:
+        refuse_below(tmp_path / "cache", patched, call, number)
+        found = cli("compile", model, "-o", file, "--json")
+        assert (found.status, found.document["cache"], found.err) == (0, "hit", "")
+        assert file.read_bytes() == (tmp_path / "before.fxa").read_bytes()
+        file.unlink()
+        for asked in ([model, "--dim", "n=4"], [write_model(tmp_path / "retrained.onnx", 3.0)]):
+            told = cli("compile", *asked, "-o", file, "--json")
+            assert (told.status, told.document["code"], told.document["exit"]) == (6, code, 6)
+            assert "--cache-dir" in told.document["hint"]
+            assert not file.exists() and "Traceback" not in told.err
+    assert list((tmp_path / "cache" / "v1" / "tmp").iterdir()) == []
+    assert cli("cache", "check").status == 0
+    assert cli("compile", model, "--dim", "n=4", "-o", file, "--json").document["cache"] == "miss"
+
+
+def test_a_log_that_cannot_be_written_is_no_defect(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    refuse_below(tmp_path / "cache" / "v1" / "logs", monkeypatch, "mkdir", errno.ENOSPC)
+    told = cli("compile", write_model(tmp_path / "m.onnx", 2.0), "--json")
+    assert (told.status, told.document["code"]) == (6, "FX601")
+
+
+@pytest.fixture(params=["FX455", "FX456"])
+def foreign(
+    request: pytest.FixtureRequest, cli: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, str, list[str]]:
+    """An artifact of another MAX or target, the code that refuses it and what the message names.
+
+    Neither MAX nor a process can start.
+    """
+    path, target = tmp_path / "foreign.fxa", "cpu"
+    with monkeypatch.context() as patched:
+        if request.param == "FX455":
+            named = ["MAX 0.0.1", f"MAX {manifest.installed_version('max')}"]
+            patched.setattr(manifest, "installed_version", lambda package: "0.0.1")
+        else:
+            target = "nvidia:sm_80"
+            named = [target, "GPUs here: none"]
+        assert cli("compile", model, "--target", target, "-o", path).status == 0
+    monkeypatch.setattr("fornaxc.targets.base.accelerators", tuple)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setitem(sys.modules, "max", None)
+    return path, request.param, named
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench"])
+def test_a_foreign_artifact_is_refused_before_anything_runs(
+    cli: Cli, foreign: tuple[Path, str, list[str]], command: str
+) -> None:
+    path, code, named = foreign
+    told = cli(command, path, "--json")
+    assert (told.status, told.document["code"]) == (4, code)
+    assert [name for name in named if name not in told.document["message"]] == []
+
+
+def test_loading_a_foreign_artifact_is_refused_before_max_sees_it(foreign: tuple[Path, str, list[str]]) -> None:
+    path, code, named = foreign
+    with pytest.raises(ArtifactError) as caught:
+        fornaxc.load(path)
+    assert caught.value.code == code
+    assert [name for name in named if name not in caught.value.message] == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnx_files import model
 
 from fornaxc.errors import ModelError
@@ -162,3 +165,34 @@ def refused(path: Path, code: str, location: str) -> None:
 def test_a_location_that_no_file_can_have(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not exist"):
         loaded(open_model(write(tmp_path / "m.onnx", external("w", "z" * 5000))))
+
+
+def test_more_than_two_gigabytes_of_external_data_cost_no_memory(tmp_path: Path) -> None:
+    """The file is zeros, which take no space on disk, but for its last row, which lies behind the first 2 GiB."""
+    rows, width = 5 * 2**17, 2**10
+    table = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[rows, width], data_location=TensorProto.EXTERNAL)
+    table.external_data.add(key="location", value="w.bin")
+    last = np.full(width, 7, np.float32).tobytes()
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(rows * width * 4 - len(last))
+        file.seek(0, 2)
+        file.write(last)
+    proto = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (int64[n] i) => (float[n, d] y) { y = Gather(w, i) }'
+    )
+    proto.graph.initializer.append(table)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    program = """
+        import resource, sys
+        from fornaxc.importers.onnx.importer import import_model
+        from fornaxc.importers.onnx.reader import open_model
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        graph = import_model(open_model(sys.argv[1]), {})
+        (weight,) = (c for c in graph.constants.values() if not c.literal)
+        assert weight.type.nbytes == 5 * 2**29, weight.type
+        assert set(weight.load()[-1]) == {7}
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), tmp_path / "m.onnx"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert int(done.stdout) < 30_000  # KiB
