@@ -123,6 +123,13 @@ def test_classifier_with_weights_of_one_class_of_two(transform: str, positive: b
     agrees("TreeEnsembleClassifier", X, **common, **more, **trees)
 
 
+@pytest.mark.parametrize("transform", ["SOFTMAX", "SOFTMAX_ZERO", "PROBIT", "LINEAR"])
+def test_post_transforms_of_one_score_on_which_tools_disagree_are_refused(transform: str) -> None:
+    trees = forest("class", 2, ids=[0], positive=True, seed=11)
+    common = {"outputs": ["label", "scores"], "classlabels_int64s": [4, 9], "post_transform": transform}
+    assert transform in refusal("TreeEnsembleClassifier", X, **common, **trees)
+
+
 def test_the_label_of_two_classes_with_weights_of_both_is_that_of_the_larger_score() -> None:
     label, scores = found(
         "TreeEnsembleClassifier",
@@ -204,6 +211,9 @@ def test_linear_models_of_one_score() -> None:
     two = {"outputs": ["label", "scores"], "classlabels_ints": [4, 1]}
     agrees("LinearClassifier", X, post_transform="LOGISTIC", **two, **one)
     assert "one score" in refusal("LinearClassifier", X, post_transform="NONE", **two, **one)
+    weights = f(5)
+    _, scores = found("LinearClassifier", X, post_transform="LOGISTIC", coefficients=weights.tolist(), **two)
+    np.testing.assert_allclose(scores[:, 1], 1 / (1 + np.exp(-X @ weights)), rtol=1e-5)
 
 
 def test_coefficients_that_do_not_fit_the_features_are_an_error() -> None:

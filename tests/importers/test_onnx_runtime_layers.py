@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from against_onnxruntime import assert_agrees, computed, one_node, reference
 
-from fornaxc.errors import UnsupportedError
+from fornaxc.errors import ModelError, UnsupportedError
 
 RNG = np.random.default_rng(11)
 
@@ -193,6 +193,8 @@ def test_fused_convolution_with_channels_last() -> None:
         {"activation": "LeakyRelu", "activation_alpha": 0.3},
         {"activation": "Elu", "activation_alpha": 0.3},
         {"activation": "HardSigmoid", "activation_alpha": 0.3, "activation_beta": 0.4},
+        {"activation": "Softsign"},
+        {"activation": "ThresholdedRelu", "activation_alpha": 0.3},
     ],
     ids=lambda a: a["activation"],
 )
@@ -229,7 +231,7 @@ def test_distances(metric: str) -> None:
     ids=str,
 )
 def test_quantised_average_pool(attributes: dict[str, Any]) -> None:
-    scales = [number(0.02), number(120, np.uint8), number(0.03), number(10, np.uint8)]
+    scales = [number(0.02), number(120, np.uint8), number(0.0317), number(10, np.uint8)]
     inputs = [u8(2, 3, 7, 9), *scales]
     assert_agrees("QLinearAveragePool", inputs, kernel_shape=[3, 2], strides=[2, 2], **attributes)
 
@@ -307,6 +309,25 @@ def test_integer_product_as_float() -> None:
     assert_agrees("MatMulIntegerToFloat", [x, w, *scales, None, f(6)])
     assert_agrees("MatMulIntegerToFloat", [x, w, number(0.02), columns, number(7, np.uint8), i8(6) // 32])
     assert_agrees("MatMulIntegerToFloat", [i8(2, 4, 5), w, number(0.02), number(0.03)])
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.uint16])
+def test_product_of_sixteen_bit_integers(kind: Any) -> None:
+    x, w = (RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape).astype(kind) for shape in ((2, 4, 5), (5, 6)))
+    (found,) = computed(*one_node("MatMulInteger16", [x, w]))
+    wide = np.uint32 if kind is np.uint16 else np.int32
+    assert found.dtype == wide
+    np.testing.assert_array_equal(found, x.astype(wide) @ w.astype(wide))
+
+
+def test_a_product_without_the_scale_of_its_weights_is_invalid() -> None:
+    with pytest.raises(ModelError) as problem:
+        computed(*one_node("MatMulIntegerToFloat", [u8(4, 5), i8(5, 6), number(0.02), None]))
+    assert "a scale, is missing" in problem.value.message
+
+
+def test_layer_normalization_of_an_old_model() -> None:
+    assert_agrees("LayerNormalization", [f(2, 3, 8), f(8), f(8)], domain="", opset=11)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

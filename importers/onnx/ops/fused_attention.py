@@ -93,7 +93,8 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     heads, fill = ctx.int("num_heads"), ctx.float("mask_filter_value", -10000.0)
     ctx.refuse_unless(ctx.optional(1) is not None and ctx.input(1).type.rank != 5, "packed queries, keys and values")
     ctx.refuse_unless(ctx.optional(2) is not None, "keys without values")
-    ctx.refuse_unless(len(ctx.inputs) <= 8 or ctx.optional(8) is None, "a past of which only a part is used")
+    for index, what in ((8, "a past of which only a part is used"), (9, "beams that share a past")):
+        ctx.refuse_unless(len(ctx.inputs) <= index or ctx.optional(index) is None, what)
     parts = [ctx.input(i) for i in range(3)]
     if ctx.optional(3) is not None:
         start: Dim = 0
@@ -159,7 +160,10 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     """
     b, heads, shared = ctx.b, ctx.int("num_heads"), ctx.int("kv_num_heads")
     for index in range(12, len(ctx.inputs)):
-        ctx.refuse_unless(ctx.item(index) is None, f"input {index}")
+        ctx.refuse_unless(ctx.item(index) is None, f"input {index} (scales and norms of keys and values)")
+    for name in ("k_quant_type", "v_quant_type"):
+        ctx.refuse_unless(ctx.string(name, "NONE") == "NONE", "a cache of quantised keys and values")
+    ctx.refuse_unless(ctx.int("qk_output", 0) == 0, "the products of queries and keys as an output")
     ctx.ignore(
         "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon", "kv_cache_bit_width"
     )  # of inputs that are refused

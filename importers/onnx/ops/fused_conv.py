@@ -35,6 +35,10 @@ def _activated(b: GraphBuilder, x: Value, name: str, parameters: Sequence[float]
             return x
         case ("relu" | "sigmoid" | "tanh" | "softplus") as simple, _:
             return c.unary(b, simple, x)
+        case "softsign", _:
+            return c.binary(b, "div", x, c.with_scalar(b, "add", c.unary(b, "abs", x), 1))
+        case "thresholdedrelu", (alpha, *_):
+            return c.select(b, c.compare(b, "gt", x, c.scalar(b, alpha, x.type.dtype)), x, zero)
         case "leakyrelu", (alpha, *_):
             return c.select(b, c.compare(b, "lt", x, zero), c.with_scalar(b, "mul", x, alpha), x)
         case "elu", (alpha, *_):

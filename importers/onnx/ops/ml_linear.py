@@ -61,8 +61,8 @@ def linear_classifier(ctx: NodeContext) -> Sequence[Item]:
     classes, names = class_count(ctx, "classlabels_ints"), class_names(ctx, "classlabels_ints")
     transform = ctx.string("post_transform", "NONE")
     ctx.ignore("multi_class")  # says how the weights were found, not what they mean
-    offsets = len(ctx.floats("intercepts", ()))
-    single = classes == 2 and offsets == 1
+    offsets, weights = len(ctx.floats("intercepts", ())), len(ctx.floats("coefficients"))
+    single = classes == 2 and (offsets == 1 or (not offsets and weights == x.type.shape[1]))
     scores = _linear(ctx, x, 1 if single else classes)
     if not single:
         ctx.refuse_unless(classes > 1, "a single class")

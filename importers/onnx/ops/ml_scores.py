@@ -74,10 +74,10 @@ def _one_minus(b: GraphBuilder, x: Value) -> Value:
 def two_classes(b: GraphBuilder, score: Value, transform: str, *, probability: bool) -> Value:
     """[samples, 2] from the score of the second class alone: beside its complement to 1 where it is a probability, else its negative.
 
-    LOGISTIC is of the score and its negative either way; no other post-transform has a meaning.
+    LOGISTIC is of the score and its negative either way; of other post-transforms the tools make different things.
     """
-    if transform == "PROBIT":
-        raise Refused("the post_transform PROBIT of one score for two classes")
+    if transform not in ("NONE", "LOGISTIC"):
+        raise Refused(f"the post_transform {transform} of one score for two classes")
     logistic = transform == "LOGISTIC"
     other = _one_minus(b, score) if probability and not logistic else c.unary(b, "neg", score)
     both = c.concat(b, [other, score], 1)

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from fornaxc.importers.onnx.context import NodeContext, Refused
+from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.importers.onnx.ops.ml_scores import (
     ML,
     best,
@@ -124,8 +124,6 @@ def svm_classifier(ctx: NodeContext) -> Sequence[Item]:
         return [label, transformed(b, chances, transform)]
     if classes > 2:
         return [label, transformed(b, scores, transform)]
-    if transform not in ("NONE", "LOGISTIC"):
-        raise Refused(f"the post_transform {transform} of one score for two classes")
     return [label, two_classes(b, scores, transform, probability=False)]
 
 

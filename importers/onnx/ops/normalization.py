@@ -126,7 +126,7 @@ onnx_op("GroupNormalization", 18)(_group_normalization(per_group=True))
 onnx_op("GroupNormalization", 21)(_group_normalization(per_group=False))
 
 
-@onnx_op("LayerNormalization", 17)
+@onnx_op("LayerNormalization", 1, 17)  # 1: onnxruntime's, in models below opset 17
 def layer_normalization(ctx: NodeContext) -> Sequence[Value]:
     """Statistics in float32 or wider; scale and bias broadcast to x. The other outputs are the mean and 1 / deviation."""
     b, x = ctx.b, ctx.input(0)

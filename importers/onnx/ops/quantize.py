@@ -208,6 +208,14 @@ def matmul_integer(ctx: NodeContext) -> Value:
     return matmul(ctx.b, left, centred(ctx, ctx.input(1), per_column(ctx, ctx.optional(3))))
 
 
+@onnx_op("MatMulInteger16", 1, domain="com.microsoft")
+def matmul_integer_16(ctx: NodeContext) -> Value:
+    """The product of 16-bit integers in 32 bits of the same sign; sums that overflow wrap around."""
+    left, right = (ctx.input(i) for i in range(2))
+    wide = DType.U32 if DType.U16 is left.type.dtype is right.type.dtype else DType.I32
+    return matmul(ctx.b, c.cast(ctx.b, left, wide), c.cast(ctx.b, right, wide))
+
+
 @onnx_op("ConvInteger", 10)
 def conv_integer(ctx: NodeContext) -> Value:
     """Padding stands for the zero point."""

@@ -32,6 +32,13 @@ def _column_parameter(ctx: NodeContext, index: int, right: Value) -> Value | Non
     return c.reshape(b, value, (*lead, 1, columns))
 
 
+def _column_scale(ctx: NodeContext, index: int, right: Value) -> Value:
+    scale = _column_parameter(ctx, index, right)
+    ctx.require(scale is not None, f"input {index}, a scale, is missing")
+    assert scale is not None
+    return scale
+
+
 def _with_bias(ctx: NodeContext, y: Value, index: int) -> Value:
     bias = ctx.optional(index)
     return y if bias is None else c.binary(ctx.b, "add", y, bias)
@@ -43,22 +50,18 @@ def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
     b, right = ctx.b, ctx.input(1)
     quantised, scale, zero = dynamically_quantized(b, ctx.input(0))
     total = matmul(b, centred(ctx, quantised, zero), centred(ctx, right, _column_parameter(ctx, 3, right)))
-    steps = _column_parameter(ctx, 2, right)
-    assert steps is not None
-    return _with_bias(ctx, as_float(b, total, scale, steps), 4)
+    return _with_bias(ctx, as_float(b, total, scale, _column_scale(ctx, 2, right)), 4)
 
 
 @onnx_op("MatMulIntegerToFloat", 1, domain=MICROSOFT)
 def matmul_integer_to_float(ctx: NodeContext) -> Value:
     """Inputs: A, B, the scale of A, that of B, the zero point of A, that of B, bias."""
     b, left, right = ctx.b, ctx.input(0), ctx.input(1)
-    left_scale, right_scale = per_row(ctx, ctx.input(2)), _column_parameter(ctx, 3, right)
-    assert left_scale is not None and right_scale is not None
-    for value in (left_scale, ctx.optional(4)):
+    scale, zero = ctx.input(2), ctx.optional(4)
+    for value in (scale, zero):
         ctx.refuse_unless(value is None or value.type.elements == 1, "a scale for each row of A")
-    zero = per_row(ctx, ctx.optional(4))
-    total = matmul(b, centred(ctx, left, zero), centred(ctx, right, _column_parameter(ctx, 5, right)))
-    return _with_bias(ctx, as_float(b, total, left_scale, right_scale), 6)
+    total = matmul(b, centred(ctx, left, per_row(ctx, zero)), centred(ctx, right, _column_parameter(ctx, 5, right)))
+    return _with_bias(ctx, as_float(b, total, c.reshape(b, scale, ()), _column_scale(ctx, 3, right)), 6)
 
 
 def quantised_product(b: GraphBuilder, x: Value, weight: Value, steps: Value) -> Value:
