@@ -50,12 +50,18 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _figure(row: dict[str, Any], how: str) -> str | None:
+    figure = row["figures"].get(how)
+    return figure and f"{figure['good']} of {figure['cases']} cases work"
+
+
 def _whole(row: dict[str, Any]) -> str:
     told = facts(
         {
             "operator": row["operator"],
             "since opset": row["since"] or None,
-            "cases": f"{row['good']} of {row['cases']} work",
+            "as shipped": _figure(row, "run-time"),
+            "steering inputs constant": _figure(row, "frozen"),
             "element types": row["dtypes"],
             "ranks": row["ranks"],
             "shapes": row["shapes"],

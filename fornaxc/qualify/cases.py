@@ -103,12 +103,12 @@ def _name(node: onnx.NodeProto) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
 
 
-def _since(operator: str, opset: int) -> int | None:
+def _since(operator: str, opset: int) -> int:
     domain, _, name = operator.rpartition("::")
     try:
         return int(onnx.defs.get_schema(name, opset, domain).since_version)
     except onnx.defs.SchemaError:
-        return None
+        return 1  # of another tool, which has one version
 
 
 def _element_type(info: onnx.ValueInfoProto) -> str:

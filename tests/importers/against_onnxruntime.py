@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,10 +72,37 @@ def computed(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
     return run(graph, list(feeds.values()))
 
 
+def _record(model: onnx.ModelProto, feeds: dict[str, Array], outputs: Sequence[Array]) -> None:
+    """Keep the case in the backend-test layout, in the folder that FORNAXC_RECORD_CASES names: `make onnxruntime-cases`."""
+    base = os.environ.get("FORNAXC_RECORD_CASES")
+    if not base:
+        return
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0].rpartition("::")[2]
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{model.graph.node[0].op_type}-{test.removeprefix('test_')}").strip("_")
+    folder = next(f for n in range(1000) if not (f := Path(base, f"{name}-{n}")).exists())
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    declared = onnx.ModelProto()
+    declared.CopyFrom(model)
+    for info, array in zip(declared.graph.output, outputs, strict=True):
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        info.CopyFrom(helper.make_tensor_value_info(info.name, kind, [None] * array.ndim))
+    (folder / "model.onnx").write_bytes(declared.SerializeToString())
+    for side, arrays in (("input", feeds.values()), ("output", outputs)):
+        for index, array in enumerate(arrays):
+            (data / f"{side}_{index}.pb").write_bytes(numpy_helper.from_array(np.asarray(array)).SerializeToString())
+
+
 def assert_agrees(op: str, inputs: Sequence[Array | None], outputs: Sequence[str] = ("y",), **rest: Any) -> None:
-    """As `one_node`; integers of 8 bits may differ by one in a few places, where a half rounds either way."""
-    model, feeds = one_node(op, inputs, outputs, **rest)
-    for found, wanted in zip(computed(model, feeds), reference(model, feeds), strict=True):
+    """As `one_node`."""
+    assert_same(*one_node(op, inputs, outputs, **rest))
+
+
+def assert_same(model: onnx.ModelProto, feeds: dict[str, Array]) -> None:
+    """Integers of 8 bits may differ by one in a few places, where a half rounds either way."""
+    references = reference(model, feeds)
+    _record(model, feeds, references)
+    for found, wanted in zip(computed(model, feeds), references, strict=True):
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         if wanted.dtype in (np.uint8, np.int8):
             assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime
 import pytest
-
-from fornaxc.importers.onnx.importer import import_model
-from fornaxc.importers.onnx.reader import model_from_proto
-from fornaxc.ir.checker import check
-from fornaxc.ir.interpreter import run
+from against_onnxruntime import assert_same
 
 RNG = np.random.default_rng(7)
 F = np.float32
@@ -82,23 +77,6 @@ CASES: list[tuple[str, str, Any, dict[str, Any], int]] = [
 ]
 
 
-def compare(model: onnx.ModelProto, names: list[str], inputs: dict[str, Any]) -> None:
-    """The importer and the interpreter against onnxruntime without its optimiser."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    wanted = session.run(names, inputs)
-    graph = import_model(model_from_proto(model), {})
-    check(graph)
-    for found, want in zip(run(graph, list(inputs.values())), wanted, strict=True):
-        assert (found.dtype, found.shape) == (want.dtype, want.shape)
-        if want.dtype == np.uint8:  # a half may round either way where the quotient is computed in another order
-            assert np.abs(found.astype(int) - want.astype(int)).max() <= 1
-            assert (found == want).mean() > 0.9
-        else:
-            np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
-
-
 def parsed(inputs: dict[str, Any], names: list[str], node: str, constants: dict[str, Any]) -> onnx.ModelProto:
     """A model of one node; the types of its outputs are left to inference."""
     kinds = {"float32": "float", "uint8": "uint8", "int32": "int32", "int64": "int64"}
@@ -117,7 +95,7 @@ def parsed(inputs: dict[str, Any], names: list[str], node: str, constants: dict[
 @pytest.mark.parametrize(("name", "node", "x", "constants", "outputs"), CASES, ids=[case[0] for case in CASES])
 def test_it_agrees_with_onnxruntime(name: str, node: str, x: Any, constants: dict[str, Any], outputs: int) -> None:
     names = ["y", "u"][:outputs]
-    compare(parsed({"x": x}, names, node.replace("a, b,", '"", "",'), constants), names, {"x": x})
+    assert_same(parsed({"x": x}, names, node.replace("a, b,", '"", "",'), constants), {"x": x})
 
 
 def floats(*shape: int) -> Any:
@@ -134,7 +112,7 @@ WIDE_ROTATION = {name: np.concatenate([table, table[:, ::-1]], axis=1) for name,
 def test_rotary_embedding(interleaved: int, places: Any) -> None:
     inputs = {"x": floats(2, 3, 32), "p": places}
     node = f"y = com.microsoft.RotaryEmbedding<interleaved={interleaved}>(x, p, cos, sin)"
-    compare(parsed(inputs, ["y"], node, ROTATION), ["y"], inputs)
+    assert_same(parsed(inputs, ["y"], node, ROTATION), inputs)
 
 
 @pytest.mark.parametrize("causal", [0, 1])
@@ -149,14 +127,14 @@ def test_multi_head_attention_with_a_past(causal: int) -> None:
     attributes = f"num_heads=2, unidirectional={causal}"
     node = f'y, nk, nv = com.microsoft.MultiHeadAttention<{attributes}>(q, k, v, bias, "", add, pk, pv)'
     constants = {"bias": floats(24), "add": floats(1, 2, 3, 7)}
-    compare(parsed(inputs, ["y", "nk", "nv"], node, constants), ["y", "nk", "nv"], inputs)
+    assert_same(parsed(inputs, ["y", "nk", "nv"], node, constants), inputs)
 
 
 def test_multi_head_attention_over_padded_keys() -> None:
     inputs = {"q": floats(2, 3, 8), "k": floats(2, 5, 8), "v": floats(2, 5, 8)}
     node = "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, bias, mask)"
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
-    compare(parsed(inputs, ["y"], node, {"bias": floats(24), "mask": mask}), ["y"], inputs)
+    assert_same(parsed(inputs, ["y"], node, {"bias": floats(24), "mask": mask}), inputs)
 
 
 @pytest.mark.parametrize("rotary", [0, 1])
@@ -173,7 +151,7 @@ def test_group_query_attention(rotary: int, packed: bool, past: int, new: int) -
     tables = ", cos, sin" if rotary else ""
     attributes = f"num_heads=4, kv_num_heads=2, do_rotary={rotary}"
     node = f"y, nk, nv = com.microsoft.GroupQueryAttention<{attributes}>(q, {given}, pk, pv, n, t{tables})"
-    compare(parsed(inputs, ["y", "nk", "nv"], node, constants), ["y", "nk", "nv"], inputs)
+    assert_same(parsed(inputs, ["y", "nk", "nv"], node, constants), inputs)
 
 
 def test_group_query_attention_over_pasts_of_different_lengths() -> None:
@@ -182,4 +160,4 @@ def test_group_query_attention_over_pasts_of_different_lengths() -> None:
     constants = {"n": np.array([5, 3], np.int32), "t": np.int32(6), **WIDE_ROTATION}
     attributes = "num_heads=4, kv_num_heads=2, do_rotary=1"
     node = f"y, nk, nv = com.microsoft.GroupQueryAttention<{attributes}>(q, k, v, pk, pv, n, t, cos, sin)"
-    compare(parsed(inputs, ["y"], node, constants), ["y"], inputs)
+    assert_same(parsed(inputs, ["y"], node, constants), inputs)

@@ -1,10 +1,13 @@
-"""The suites of the onnx package on this machine's CPU against the lists of known gaps: `make test-onnx`.
+"""The suites of the onnx package, and one of onnxruntime's operators, on this machine's CPU against the lists of known gaps: `make test-onnx`.
 
 Strict in both directions: a case that fails and is not listed, and a listed one that passes, fail the test. Outcomes are remembered in the cache.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from fornaxc.qualify.gaps import read_gaps
 from fornaxc.qualify.suites import SUITES
 
 GAPS = Path(__file__).parent / "gaps" / "cpu.toml"
+RECORDED = "onnxruntime"
 
 
 @pytest.mark.slow
@@ -24,9 +28,22 @@ def test_the_suite_is_what_is_listed(suite: str, frozen: bool) -> None:
     assert found.gaps == []
 
 
+@pytest.mark.slow
+def test_operators_of_onnxruntime_and_of_machine_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases that tests of the importer compare with onnxruntime, on MAX."""
+    tests = Path(__file__).parent.parent / "importers"
+    files = [tests / "test_onnx_ml.py", *sorted(tests.glob("test_onnx_runtime_*.py"))]
+    recording = {**os.environ, "FORNAXC_RECORD_CASES": str(tmp_path / RECORDED)}
+    subprocess.run([sys.executable, "-m", "pytest", *files], env=recording, check=True)
+    monkeypatch.chdir(tmp_path)
+    found = api.qualify(RECORDED, gaps=GAPS)
+    assert found.gaps == []
+
+
 def test_no_listed_gap_is_a_wrong_value() -> None:
     sections = read_gaps(GAPS)
-    assert set(sections) == {f"{suite} {inputs}" for suite in SUITES for inputs in ("run-time", "frozen")}
+    listed = {f"{suite} {inputs}" for suite in SUITES for inputs in ("run-time", "frozen")}
+    assert set(sections) == {*listed, f"{RECORDED} run-time"}
     assert [
         name for cases in sections.values() for name, gap in cases.items() if gap["phase"] in ("mismatch", "run")
     ] == []
