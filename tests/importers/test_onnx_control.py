@@ -186,6 +186,20 @@ def test_a_branch_that_returns_an_outer_value(answer: bool) -> None:
     assert found.tolist() == ([1, 2] if answer else [6, 7])
 
 
+@pytest.mark.parametrize("answer", [True, False])
+def test_an_initializer_of_a_branch(answer: bool) -> None:
+    """Each branch has a `k` of its own, and so has the graph around."""
+    text = """(bool c, float[2] x) => (float[2] y, float[2] z) {
+        y = If (c) <
+            then_branch = more () => (float[2] p) <float[2] k = {5, 6}> { p = Add(x, k) },
+            else_branch = times () => (float[2] q) <float[1] k = {3}> { q = Mul(x, k) }
+        >
+        z = Sub(x, k)
+    }"""
+    y, z = outputs_of(text, np.array(answer), np.array([1, 2], F), k=F(1))
+    assert (y.tolist(), z.tolist()) == ([6, 8] if answer else [3, 6], [0, 1])
+
+
 def test_an_inner_name_hides_an_outer_one() -> None:
     text = """(float[2] x, float[2] v) => (float[2] y, float[2] z) {
         y = Loop (trips, yes, x) <

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 from one_node import f32, run_node
-from onnx import helper
 from text_models import graph_of, outputs_of, result_of
 
 from fornaxc.errors import ModelError, UnsupportedError
@@ -32,7 +31,10 @@ def test_a_long_kernel(group: int) -> None:
         np.testing.assert_allclose(y[:, filter], np.array(wanted).T, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("scale", "rows"), [(2, [0, 0, 0, 1, 1, 2, 2, 3]), (1.5, [0, 0, 1, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("scale", "rows"),
+    [(2, [0, 0, 0, 1, 1, 2, 2, 3]), (1.5, [0, 0, 1, 1, 2, 3]), (3, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3])],
+)
 def test_nearest_with_floor_on_two_axes_and_on_one(scale: float, rows: list[int]) -> None:
     def resized(*scales: float) -> np.ndarray:
         inputs = [FOUR, None, f32([1, 1, *scales])]
@@ -82,11 +84,18 @@ def test_an_output_that_is_listed_twice_is_given_once_with_a_warning(caplog: pyt
     assert (y.tolist(), z.tolist()) == ([-1, 2], [1, 2])
 
 
-def test_unsorted_nodes_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
-    nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Relu", ["x"], ["a"])]
-    floats = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
-    graph = helper.make_graph(nodes, "g", floats[:1], floats[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def test_unsorted_nodes_are_sorted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        import_model(model_from_proto(model), {})
+        graph = graph_of("(float[2] x) => (float[2] y) { y = Sub(a, b)\n b = Mul(a, a)\n a = Relu(x) }")
     assert "topological order" in caplog.text
+    assert run(graph, [f32([-5, 3])])[0].tolist() == [0, -6]
+
+
+def test_a_constant_that_is_an_attribute_of_the_function() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 18, "local" : 1]>
+        g (float[2] x) => (float[2] y, float[2] z) { y = local.scaled<factor=3.0>(x)\n z = local.scaled<factor=0.5>(y) }
+        <domain: "local", opset_import: ["" : 18]>
+        scaled<factor>(a) => (b) { k = Constant<value_float: float = @factor>()\n b = Mul(a, k) }""")
+    y, z = run(import_model(model_from_proto(model), {}), [f32([1, 2])])
+    assert (y.tolist(), z.tolist()) == ([3, 6], [1.5, 3])

@@ -106,9 +106,12 @@ def test_extent_holds_the_array_itself(tmp_path: Path) -> None:
     assert path.read_bytes()[offset : offset + length] == values.tobytes()
 
 
-def test_four_bits_start_with_the_low_nibble() -> None:
-    proto = TensorProto(name="w", data_type=TensorProto.INT4, dims=[3], raw_data=bytes([0xF1, 0x08]))
-    assert memory_model().tensor(proto).load().astype(int).tolist() == [1, -1, -8]
+@pytest.mark.parametrize(("number", "values"), [(TensorProto.INT4, [1, -1, -8]), (TensorProto.UINT4, [1, 15, 8])])
+def test_four_bits_start_with_the_low_nibble(number: int, values: list[int]) -> None:
+    raw = TensorProto(name="w", data_type=number, dims=[3], raw_data=bytes([0xF1, 0x08]))
+    typed = TensorProto(name="w", data_type=number, dims=[3], int32_data=[0xF1, 0x08])
+    for proto in (raw, typed):
+        assert memory_model().tensor(proto).load().astype(int).tolist() == values
 
 
 def test_bit_patterns_in_int32_data() -> None:

@@ -77,6 +77,13 @@ def test_linear(coordinates: str, value: list[float]) -> None:
         )
 
 
+@pytest.mark.parametrize(("size", "value"), [(3, [0, 1.5, 3]), (2, [0, 3]), (1, [0])])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_line_that_shrinks_keeps_its_corners(size: int, value: list[float], symbolic: bool) -> None:
+    y = _line(size=size, mode="linear", coordinate_transformation_mode="align_corners", symbolic=symbolic)
+    np.testing.assert_allclose(y, value, rtol=1e-6)
+
+
 def test_cubic_excluding_what_is_outside_keeps_a_constant() -> None:
     x = np.ones((1, 1, 1, 5), np.float32)
     (y,) = run_node("Resize", [x, None, f32([1, 1, 1, 1.6])], opset=13, constants=[2], mode="cubic", exclude_outside=1)

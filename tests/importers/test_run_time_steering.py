@@ -56,6 +56,25 @@ def test_the_number_of_axes_may_be_unknown_where_the_rank_is_kept() -> None:
     np.testing.assert_array_equal(y, X)
 
 
+@pytest.mark.parametrize(
+    ("op", "value"),
+    [
+        ("ReduceSumSquare", [[9, 1, 16]]),
+        ("ReduceL1", [[3, 1, 4]]),
+        ("ReduceL2", [[3, 1, 4]]),
+        ("ReduceLogSum", [[np.nan, 0, np.log(4)]]),
+        ("ReduceLogSumExp", [[-3, 1, 4]]),
+    ],
+)
+@pytest.mark.parametrize("symbolic", [[], [(1, 0)], [(1, 0), (0, 1)]])
+def test_no_axes_at_run_time_keep_the_elementwise_part(
+    op: str, value: list[list[float]], symbolic: list[tuple[int, int]]
+) -> None:
+    with np.errstate(invalid="ignore"):  # the logarithm of -3
+        (y,) = run_node(op, [f32([[-3, 1, 4]]), i64()], opset=18, symbolic=symbolic, noop_with_empty_axes=1)
+    np.testing.assert_allclose(y, f32(value), rtol=1e-6)
+
+
 def test_an_unknown_rank_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         run_node("ReduceSum", [X, i64(1)], opset=13, symbolic=[(1, 0)], keepdims=0)

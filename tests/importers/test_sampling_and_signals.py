@@ -40,6 +40,16 @@ def test_the_identity_grid_samples_the_image_itself() -> None:
         np.testing.assert_allclose(y, x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("aligned", "wanted"), [(1, [3, 2, 1, 0, 5]), (0, [3, 2, 2, 0, 5])])
+@pytest.mark.parametrize("symbolic", [[], [(0, 2), (0, 3)]])
+def test_the_nearest_element_of_a_grid(aligned: int, wanted: list[float], symbolic: list[tuple[int, int]]) -> None:
+    # (x, y) of the third point is (1.4, 0.4) with aligned corners and (1.6, 0.3) without; the fourth lies outside
+    x = f32([[0, 1, 2], [3, 4, 5]]).reshape(1, 1, 2, 3)
+    grid = f32([[-0.9, 0.9], [0.9, -0.9], [0.4, -0.2], [2, 0.1], [0.9, 0.6]]).reshape(1, 1, 5, 2)
+    (y,) = run_node("GridSample", [x, grid], opset=20, mode="nearest", align_corners=aligned, symbolic=symbolic)
+    np.testing.assert_array_equal(y.reshape(-1), wanted)
+
+
 def test_roi_align_of_a_plane_gives_the_values_at_the_centres() -> None:
     # value = 10 y + x; bilinear sampling of a plane is exact
     x = f32(10 * np.arange(6)[:, None] + np.arange(6)[None, :]).reshape(1, 1, 6, 6)

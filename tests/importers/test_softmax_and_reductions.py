@@ -9,6 +9,7 @@ from one_node import Array, f32, run_node
 from fornaxc.errors import ModelError
 
 X = f32(np.arange(24).reshape(2, 3, 4) % 7)
+NO_AXES = np.array([], np.int64)
 
 
 def _softmax(x: Array, axis: int | tuple[int, ...]) -> Array:
@@ -49,24 +50,30 @@ def test_hardmax_13_marks_the_first_maximum_of_one_axis() -> None:
     ("op", "value"),
     [
         ("ReduceSum", [[-3, 4]]),
+        ("ReduceMean", [[-3, 4]]),
+        ("ReduceMax", [[-3, 4]]),
+        ("ReduceMin", [[-3, 4]]),
+        ("ReduceProd", [[-3, 4]]),
         ("ReduceL1", [[3, 4]]),
         ("ReduceL2", [[3, 4]]),
         ("ReduceSumSquare", [[9, 16]]),
         ("ReduceLogSumExp", [[-3, 4]]),
     ],
 )
-def test_without_axes_noop_keeps_the_elementwise_part(op: str, value: object) -> None:
-    (y,) = run_node(op, [f32([[-3, 4]])], opset=18, noop_with_empty_axes=1)
+@pytest.mark.parametrize("axes", [None, NO_AXES], ids=["absent", "empty"])
+def test_without_axes_noop_keeps_the_elementwise_part(op: str, value: object, axes: Array | None) -> None:
+    (y,) = run_node(op, [f32([[-3, 4]]), axes], opset=18, constants=[1], noop_with_empty_axes=1)
     np.testing.assert_allclose(y, f32(value), rtol=1e-6)
 
 
-def test_noop_keeps_the_logarithm() -> None:
-    (y,) = run_node("ReduceLogSum", [f32([[1, np.e]])], opset=18, noop_with_empty_axes=1)
+@pytest.mark.parametrize("axes", [None, NO_AXES], ids=["absent", "empty"])
+def test_noop_keeps_the_logarithm(axes: Array | None) -> None:
+    (y,) = run_node("ReduceLogSum", [f32([[1, np.e]]), axes], opset=18, constants=[1], noop_with_empty_axes=1)
     np.testing.assert_allclose(y, [[0, 1]], atol=1e-6)
 
 
 def test_empty_axes_reduce_all_without_noop() -> None:
-    (y,) = run_node("ReduceSum", [f32([[1, 2], [3, 4]]), np.array([], np.int64)], opset=13, constants=[1])
+    (y,) = run_node("ReduceSum", [f32([[1, 2], [3, 4]]), NO_AXES], opset=13, constants=[1])
     np.testing.assert_array_equal(y, f32([[10]]))
 
 

@@ -233,6 +233,19 @@ def test_an_artifact_of_another_version(tmp_path: Path, version: bytes) -> None:
     assert version.decode() in caught.value.message and " to ".join(versions()) in caught.value.message
 
 
+def test_an_unknown_operation_of_another_version_is_named_with_the_versions(tmp_path: Path) -> None:
+    oldest, newest = versions()
+    version = "9.99.0" + "0" * (len(newest) - len("9.99.0"))
+    content = portable(dense_text()).replace(f"StableHLO_v{newest}".encode(), f"StableHLO_v{version}".encode())
+    with pytest.raises(ModelError) as caught:
+        import_stablehlo(write(tmp_path, content.replace(b"maximum_v1", b"maximum_v9"), "m.mlirbc"))
+    assert caught.value.code == "FX433"
+    (detail,) = caught.value.details
+    assert detail == {"op": "vhlo.maximum_v9", "artifact_version": "9.99.0", "oldest": oldest, "newest": newest}
+    for part in ("vhlo.maximum_v9", "9.99.0", f"{oldest} to {newest}"):
+        assert part in caught.value.message
+
+
 def test_an_operation_that_the_reader_does_not_know_is_named(tmp_path: Path) -> None:
     content = portable(dense_text()).replace(b"maximum_v1", b"maximum_v9")
     with pytest.raises(ModelError, match=r"vhlo.maximum_v9.*this reader takes"):

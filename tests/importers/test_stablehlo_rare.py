@@ -161,3 +161,61 @@ def test_functions_that_are_custom_calls() -> None:
     text = function(f"stablehlo.custom_call @mhlo.asinh(%a) : ({t}) -> {t}", f"%a: {t}", t)
     x = np.array([0.5, -2.0])
     assert np.allclose(results(text, x)[0], np.arcsinh(x))
+
+
+@pytest.mark.parametrize(("start", "found"), [([-5, 1], [1, 2]), ([9, 9], [6, 7]), ([1, 2], [6, 7])])
+def test_a_slice_that_starts_outside_is_moved_inside(start: list[int], found: list[int]) -> None:
+    text = function(
+        "stablehlo.dynamic_slice %a, %i, %k, sizes = [1, 2] :"
+        " (tensor<2x4xi32>, tensor<i32>, tensor<i32>) -> tensor<1x2xi32>",
+        "%a: tensor<2x4xi32>, %i: tensor<i32>, %k: tensor<i32>",
+        "tensor<1x2xi32>",
+    )
+    x = np.arange(8, dtype=np.int32).reshape(2, 4)
+    assert results(text, x, *(np.array(i, np.int32) for i in start))[0].tolist() == [found]
+
+
+def test_gathered_windows_outside_are_moved_inside() -> None:
+    text = function(
+        '"stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],'
+        " start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 2>}> :"
+        " (tensor<5xi32>, tensor<4x1xi32>) -> tensor<4x2xi32>",
+        "%a: tensor<5xi32>, %i: tensor<4x1xi32>",
+        "tensor<4x2xi32>",
+    )
+    x, places = np.arange(10, 15, dtype=np.int32), np.array([[-7], [1], [4], [99]], np.int32)
+    assert results(text, x, places)[0].tolist() == [[10, 11], [11, 12], [13, 14], [13, 14]]
+
+
+def scattered(update: str, dims: str) -> str:
+    """Writes updates of the shape `update` into five numbers."""
+    places = update.partition("x")[0]
+    return f"""func.func @main(%a: tensor<5xi32>, %i: tensor<{places}x1xi32>, %u: tensor<{update}xi32>) -> tensor<5xi32> {{
+      %r = "stablehlo.scatter"(%a, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<{dims},
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+        ^bb0(%old: tensor<i32>, %new: tensor<i32>):
+        stablehlo.return %new : tensor<i32>
+      }}) : (tensor<5xi32>, tensor<{places}x1xi32>, tensor<{update}xi32>) -> tensor<5xi32>
+      return %r : tensor<5xi32> }}"""
+
+
+def test_what_is_scattered_outside_is_dropped() -> None:
+    x, places = np.zeros(5, np.int32), np.array([[-1], [1], [4], [5]], np.int32)
+    (found,) = results(scattered("4", "inserted_window_dims = [0]"), x, places, np.array([1, 2, 3, 4], np.int32))
+    assert found.tolist() == [0, 2, 0, 0, 3]
+
+
+def test_of_a_scattered_window_the_elements_outside_are_dropped() -> None:
+    x, places = np.zeros(5, np.int32), np.array([[-1], [1], [4]], np.int32)
+    pairs = np.arange(1, 7, dtype=np.int32).reshape(3, 2)
+    (found,) = results(scattered("3x2", "update_window_dims = [1]"), x, places, pairs)
+    assert found.tolist() == [2, 3, 4, 0, 5]
+
+
+def test_the_reverse_of_a_slice() -> None:
+    text = """func.func @main(%a: tensor<2x4x2xi32>) -> tensor<2x2x2xi32> {
+      %0 = stablehlo.slice %a [0:2, 1:4:2, 0:2] : (tensor<2x4x2xi32>) -> tensor<2x2x2xi32>
+      %1 = stablehlo.reverse %0, dims = [0, 1] : tensor<2x2x2xi32>
+      return %1 : tensor<2x2x2xi32> }"""
+    (found,) = results(text, np.arange(16, dtype=np.int32).reshape(2, 4, 2))
+    assert found.tolist() == [[[14, 15], [10, 11]], [[6, 7], [2, 3]]]
