@@ -342,3 +342,14 @@ PROGRAMS = {
 @pytest.mark.parametrize("seed", range(3))
 def test_program(name: str, seed: int) -> None:
     compare(PROGRAMS[name], inputs_for(PROGRAMS[name], seed))
+
+
+@pytest.mark.parametrize("zero_point", [-3, 0, 1, 2])
+def test_numbers_between_two_steps_are_quantized_as_by_the_reference(zero_point: int) -> None:
+    quantized = f"tensor<9x!quant.uniform<i8:f32, 0.5:{zero_point}>>"
+    body = (
+        f"%q = stablehlo.uniform_quantize %x : (tensor<9xf32>) -> {quantized}\n"
+        f"%r = stablehlo.bitcast_convert %q : ({quantized}) -> tensor<9xi8>"
+    )
+    halves = np.array([0.25, 0.75, -0.25, -0.75, 1.25, 0.2, -1.25, 500, -500], np.float32)
+    compare(function(body, "%x: tensor<9xf32>", "tensor<9xi8>"), [halves], "eq")

@@ -33,11 +33,11 @@ def uniform_dequantize(ctx: OpContext) -> Value:
 
 
 def quantize(b: GraphBuilder, x: Value, q: Quant) -> Value:
-    """The nearest stored number (halves to even) for each real one, within the storage's bounds."""
+    """The nearest stored number for each real one, within the storage's bounds; of two, as for the reference interpreter, the even one."""
     wide = DType.F64 if q.expressed is DType.F64 else DType.F32
     x = c.cast(b, x, wide)
-    steps = b.emit(Unary("round"), b.emit(Binary("div"), x, _along(b, q.scales, wide, x, q)))
-    shifted = b.emit(Binary("add"), steps, _along(b, q.zero_points, wide, x, q))
+    steps = b.emit(Binary("div"), x, _along(b, q.scales, wide, x, q))
+    shifted = b.emit(Unary("round"), b.emit(Binary("add"), steps, _along(b, q.zero_points, wide, x, q)))
     low, high = c.scalar(b, q.low, wide), c.scalar(b, q.high, wide)
     return c.cast(b, c.binary(b, "min", c.binary(b, "max", shifted, low), high), q.storage)
 
