@@ -27,6 +27,9 @@ HOST = {"device_kind": "cpu", "api": "", "arch": "", "cpu": ""}
 """The target that is the CPU of this machine, as `fornaxc.worker` takes it."""
 
 
+MODULE_BYTES = 400_000
+"""How long the documents of a module's graphs may be together: some 2,500 operations. MAX takes gigabytes for three times as many."""
+
 CHILD = "fornaxc.qualify.module"
 """The module that a child process runs."""
 
@@ -104,14 +107,26 @@ def write_program(base: Path, version: str, graph: Graph, runs: Sequence[Sequenc
 def run_folders(folders: Sequence[Path], options: Options, told: Callable[[Path], None] = lambda folder: None) -> None:
     """Run the programs of these folders that have no outcome yet; `told` hears of every folder that gets one."""
     pending = [f for f in folders if not _done(f)]
-    size = options.per_module
-    modules = [pending[first : first + size] for first in range(0, len(pending), size)]
     run_jobs(
-        [_module(m, options, told) for m in modules],
+        [_module(m, options, told) for m in _modules(pending, options.per_module)],
         workers=options.workers,
         timeout=options.timeout,
         environment=options.environment,
     )
+
+
+def _modules(folders: Sequence[Path], count: int) -> list[list[Path]]:
+    """The programs in modules of at most `count` and of `MODULE_BYTES` of graphs, the largest first: none is waited for at the end."""
+    modules: list[list[Path]] = []
+    sizes: list[int] = []
+    for folder in folders:
+        size = (folder / "graph.json").stat().st_size
+        if not modules or len(modules[-1]) == count or sizes[-1] + size > MODULE_BYTES:
+            modules.append([])
+            sizes.append(0)
+        modules[-1].append(folder)
+        sizes[-1] += size
+    return [modules[i] for i in sorted(range(len(modules)), key=lambda i: -sizes[i])]
 
 
 def read_outcome(folder: Path) -> Outcome:

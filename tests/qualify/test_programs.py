@@ -75,6 +75,23 @@ def test_outcomes_are_remembered(options: Options, tmp_path: Path) -> None:
     assert write_program(tmp_path, "v1", one.graph, other) != folder
 
 
+def test_modules_are_bounded_in_programs_and_in_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [10, 10, 10, 70, 50, 60, 5]
+    folders = [tmp_path / str(i) for i in range(len(sizes))]
+    for folder, size in zip(folders, sizes, strict=True):
+        folder.mkdir()
+        (folder / "graph.json").write_text(" " * size)
+    given: list[list[str]] = []
+    monkeypatch.setattr(programs, "MODULE_BYTES", 100)
+    monkeypatch.setattr(
+        programs,
+        "run_jobs",
+        lambda jobs, **_: given.extend([Path(f).name for f in j.document["folders"]] for j in jobs),
+    )
+    run_folders(folders, Options(per_module=3))
+    assert given == [["3"], ["5", "6"], ["4"], ["0", "1", "2"]]
+
+
 def test_names_are_unique(options: Options) -> None:
     with pytest.raises(ValueError, match="one name"):
         run_programs([program("a", "sqrt"), program("a", "sqrt")], options)
