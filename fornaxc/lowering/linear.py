@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from itertools import product as cartesian
 from typing import TypeAlias
 
@@ -23,6 +24,9 @@ from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import pad_constant, reshape, vector
 
 T: TypeAlias = TensorValue
+
+MOST_TAPS = 64
+"""The largest window whose positions one kernel reads."""
 
 
 @lower(MatMul)
@@ -176,7 +180,7 @@ def _conv_by_taps(c: LoweringContext, op: Conv, x: T, w: T) -> T:
 
 @lower(Pool)
 def stock_pool(c: LoweringContext, op: Pool, x: T) -> T:
-    """The window's positions one by one, as slices: right for every rank, type and NaN."""
+    """Slices combined: right for every rank, type and NaN. All positions of a small window at once, of a large one axis by axis."""
     assert c.node is not None
     source, result = c.node.inputs[0].type.shape, c.node.outputs[0].type.shape
     if op.channels_last:  # the channels are one more axis, with a window of 1
@@ -185,16 +189,50 @@ def stock_pool(c: LoweringContext, op: Pool, x: T) -> T:
     x = widened(x)
     if not op.window:
         return ops.cast(x, narrow)
-    padded, _ = _padded(c, x, source, op.low, op.high, _identity(c, op.fn, x.dtype))
-    taps = [_tap(c, padded, tap, result, op.strides, op.dilations) for tap in cartesian(*(range(k) for k in op.window))]
-    total = taps[0]
-    for tap in taps[1:]:
-        total = (
-            total + tap
-            if op.fn == "sum"
-            else (extreme("max", total, tap) if x.dtype.is_float() else ops.max(total, tap))
-        )
+    padded, dims = _padded(c, x, source, op.low, op.high, _identity(c, op.fn, x.dtype))
+    if math.prod(op.window) <= MOST_TAPS or 0 in result:
+        taps = cartesian(*(range(k) for k in op.window))
+        seen = [_tap(c, padded, tap, result, op.strides, op.dilations) for tap in taps]
+        return ops.cast(reduce(lambda total, tap: _joined(op.fn, total, tap), seen), narrow)
+    total = padded
+    for axis in range(len(op.window)):
+        if (op.window[axis], op.strides[axis]) == (1, 1):
+            continue
+        total, dims = _pooled_axis(c, op, total, dims, axis, result[len(dims) - len(op.window) + axis])
     return ops.cast(total, narrow)
+
+
+def _pooled_axis(c: LoweringContext, op: Pool, x: T, dims: list[Dim], axis: int, size: Dim) -> tuple[T, list[Dim]]:
+    """`x` with the window of one of the last axes reduced, and its dims: of 1, 2, 4... elements at a time, joined as the binary digits of
+    the window say. Each goes to memory: fused, they would be as many reads as the window has elements."""
+    rank, place = len(op.window), len(dims) - len(op.window) + axis
+    gap, ones = op.dilations[axis], (1,) * len(op.window)
+
+    def part(held: T, first: int, length: Dim, stride: int = 1) -> T:
+        out = [length if i == place else d for i, d in enumerate(dims)]
+        tap = [first if i == axis else 0 for i in range(rank)]
+        return _tap(c, held, tap, out, tuple(stride if i == axis else 1 for i in range(rank)), ones)
+
+    window, length = op.window[axis], dims[place]
+    held, span, done = x, 1, 0
+    total: T | None = None
+    while done < window:
+        if window & span:
+            piece = part(held, done * gap, size, op.strides[axis])
+            total = piece if total is None else _joined(op.fn, total, piece)
+            done += span
+        if done < window:
+            length = length - span * gap
+            held = c.write(_joined(op.fn, part(held, 0, length), part(held, span * gap, length)))
+            span *= 2
+    assert total is not None
+    return c.write(total), [size if i == place else d for i, d in enumerate(dims)]
+
+
+def _joined(fn: str, a: T, b: T) -> T:
+    if fn == "sum":
+        return a + b
+    return extreme("max", a, b) if a.dtype.is_float() else ops.max(a, b)
 
 
 def _identity(c: LoweringContext, fn: str, dtype: DType) -> T:

@@ -134,6 +134,8 @@ def add_windows() -> None:
             ("2d", (2, 3, 8, 9), Pool(fn, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))),
             ("uneven", (1, 2, 7, 7), Pool(fn, (2, 3), (1, 2), (0, 1), (1, 0), (1, 2))),
             ("1d", (1, 2, 9), Pool(fn, (3,), (2,), (1,), (2,), (1,))),
+            ("large", (2, 1, 24, 61), Pool(fn, (7, 11), (2, 3), (3, 4), (2, 5), (2, 5))),
+            ("long", (1, 2, 150), Pool(fn, (100,), (7,), (20,), (20,), (1,))),
             ("3d", (1, 2, 4, 5, 4), Pool(fn, (2, 2, 2), (1, 2, 2), (0, 0, 0), (1, 0, 0), (1, 1, 1))),
         ):
             SUITE.add(f"pool_{fn}_{name}", lambda b, v, p=pool: b.emit(p, v), normal(*shape))
@@ -148,6 +150,9 @@ def add_windows() -> None:
                 normal(1, 2, n, 6),
                 shapes=[[1, 2, "n", 6]],
             )
+        large = Pool(fn, (9, 8), (3, 1), (4, 0), (4, 0), (1, 1))
+        x = RNG.integers(-9, 9, (2, 1, 12, 20)).astype(np.int32)
+        SUITE.add(f"pool_{fn}_large_symbolic", lambda b, v, p=large: b.emit(p, v), x, shapes=[["n", 1, "h", 20]])
         spoiled = normal(1, 1, 4, 4)
         spoiled[0, 0, 0, 0], spoiled[0, 0, 3, 3] = np.nan, -np.inf
         SUITE.add(f"pool_{fn}_nan", lambda b, v, p=small: b.emit(p, v), spoiled)
@@ -396,6 +401,9 @@ QUICK = (
     "conv_literal_1x1",
     "conv_1d",
     "pool_max_nan",
+    "pool_max_large",
+    "pool_sum_long",
+    "pool_sum_large_symbolic",
     "softmax_nan_False",
     "layer_norm_2",
     "lstm_lengths",
