@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +45,13 @@ WHOLE = Choice()
 
 def format_of(path: Path) -> str:
     """`stablehlo` or `onnx`, from a file's content; onnx where it is neither, whose reader says what is wrong."""
-    from fornaxc.importers.stablehlo.sniff import HEAD_BYTES, stablehlo_form
+    from fornaxc.importers.stablehlo.sniff import stablehlo_form
 
     try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return "onnx" if stablehlo_form(content) is None else "stablehlo"
+    except (OSError, ValueError):  # ValueError: the file is empty
         return "onnx"
-    return "onnx" if stablehlo_form(head) is None else "stablehlo"
 
 
 def import_source(

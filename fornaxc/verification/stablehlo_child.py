@@ -18,6 +18,8 @@ import numpy as np
 
 from fornaxc.importers.stablehlo.importer import argument_names, entry_name
 from fornaxc.importers.stablehlo.literals import dense_array
+from fornaxc.importers.stablehlo.placement import IDENTITY_CALLS, IDENTITY_OPERATIONS
+from fornaxc.importers.stablehlo.platforms import ARGUMENT, platform_argument, platform_index
 from fornaxc.importers.stablehlo.reader import open_module, run_passes
 from fornaxc.importers.stablehlo.types import tensor_info
 from fornaxc.ir.graph import Array
@@ -29,8 +31,6 @@ _TO_CORE = (
     "func.func(chlo-legalize-to-stablehlo)",
     "func.func(shape-legalize-to-stablehlo)",
 )
-_IDENTITIES = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"})
-"""Targets of custom calls that are the identity on one device."""
 
 
 class Cannot(Exception):
@@ -38,7 +38,11 @@ class Cannot(Exception):
 
 
 def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list[Array]:
-    """The results of a function; a complex one is two arrays, as is a complex argument, NAME.real and NAME.imag."""
+    """The results of a function; a complex one is two arrays, as is a complex argument, NAME.real and NAME.imag, unless
+    NAME is given.
+
+    The number of the platform is the importer's where it is not given.
+    """
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
@@ -47,6 +51,8 @@ def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list
     function = opened.functions[name]
     names = argument_names(opened.functions, function)
     arguments = list(function.regions[0].blocks[0].arguments)
+    if platform_argument(function) is not None and ARGUMENT not in arrays:
+        arrays = {**arrays, ARGUMENT: np.array(platform_index(opened), np.int32)}
     given = [_parts(arrays, n, a.type) for n, a in zip(names, arguments, strict=True)]
     with module.context, ir.Location.unknown():
         _make_main(opened.functions, name)
@@ -66,6 +72,8 @@ def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list
 
 def _parts(arrays: Mapping[str, Array], name: str, type: Any) -> list[Array]:
     info = tensor_info(type)
+    if info.complex and name in arrays:
+        return [arrays[name].real, arrays[name].imag]
     wanted = [f"{name}.real", f"{name}.imag"] if info.complex else [name]
     missing = [n for n in wanted if n not in arrays]
     if missing:
@@ -139,12 +147,16 @@ def _is_complex(type: Any) -> bool:
 
 
 def _drop_identities(module: Any) -> None:
+    """Erase what says only where data lies; the interpreter knows nothing of it."""
     for op in list(_walk(module.operation)):
-        if op.name == "stablehlo.custom_call":
-            target = str(op.attributes["call_target_name"]).strip('"')
-            if target in _IDENTITIES:
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+        if op.name in IDENTITY_OPERATIONS or (op.name == "stablehlo.custom_call" and _target(op) in IDENTITY_CALLS):
+            for result, operand in zip(op.results, op.operands, strict=False):
+                result.replace_all_uses_with(operand)
+            op.erase()
+
+
+def _target(op: Any) -> str:
+    return str(op.attributes["call_target_name"]).strip('"')
 
 
 def _static(type: Any, shape: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """The reference interpreter of StableHLO, in a child process.
 
-It shares nothing with fornaxc's importer but the reading of the file and the names of arguments: it evaluates the module itself.
+It shares nothing with fornaxc's importer but the reading of the file, the names of arguments, the choice of platform and
+the list of operations that only place data: it evaluates the module itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from fornaxc.verification.oracle import OracleRefused, Reference
 
 NAME = "stablehlo-interpreter"
 TIMEOUT = 120.0  # seconds for one sample: the interpreter computes element by element
+UNPROVEN = "the import of the module is not independently proven, unless by golden outputs"
+"""What follows where the interpreter has no say: every other oracle runs the graph that was imported."""
 
 
 class InterpreterOracle:
@@ -56,8 +59,9 @@ class InterpreterOracle:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
-            raise OracleRefused(f"{NAME} took more than {TIMEOUT:.0f} s") from None
+            raise OracleRefused(f"{NAME} took more than {TIMEOUT:.0f} s; {UNPROVEN}") from None
         if done.returncode != 0:
             lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
             telling = [line for line in lines if "error" in line.lower()] or lines
-            raise OracleRefused(f"{NAME}: {telling[-1][:300] if telling else f'exit status {done.returncode}'}")
+            why = telling[-1][:300] if telling else f"exit status {done.returncode}"
+            raise OracleRefused(f"{NAME}: {why}; {UNPROVEN}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fornaxc.importers.stablehlo.platforms import global_constant, platform_argument
 from fornaxc.importers.stablehlo.reader import StablehloModule
 from fornaxc.importers.stablehlo.sizes import bind_sizes
 from fornaxc.importers.stablehlo.types import Operand
@@ -37,21 +38,26 @@ def dim_names(module: StablehloModule, function: Any) -> dict[tuple[int, int], D
                 found = _global_name(module.functions, reader.results[0])
                 if found:
                     names[index, int(reader.attributes["dimension"].value)] = symbol(found)
-    export = module.export
-    count = len(function.regions[0].blocks[0].arguments)
-    if export is not None and len(export.input_dims) == count:
-        parsed = {
-            (index, axis): _parse(text)
-            for index, dims in enumerate(export.input_dims)
-            for axis, text in enumerate(dims)
-        }
-        alone = {single_symbol(dim) for dim in (*names.values(), *parsed.values()) if dim is not None}
-        for place, dim in parsed.items():
-            if (
-                dim is not None and symbols(dim) <= alone
-            ):  # a size in an expression alone could not be read off the shapes
-                names.setdefault(place, dim)
+    parsed = {
+        place: dim for place, text in _exported_dims(module, function).items() if (dim := _parse(text)) is not None
+    }
+    alone = {single_symbol(dim) for dim in (*names.values(), *parsed.values())}
+    for place, dim in parsed.items():
+        if symbols(dim) <= alone:  # a size in an expression alone could not be read off the shapes
+            names.setdefault(place, dim)
     return names
+
+
+def _exported_dims(module: StablehloModule, function: Any) -> dict[tuple[int, int], str]:
+    """What the jax.export file says of the dims, by argument and axis; nothing where it is about other arguments."""
+    arguments = list(function.regions[0].blocks[0].arguments)
+    platform = platform_argument(function)
+    arrays = [i for i, a in enumerate(arguments) if i != platform and not str(a.type).startswith("!stablehlo.token")]
+    described = module.export.input_dims if module.export is not None else ()
+    if len(described) != len(arrays):
+        return {}
+    pairs = zip(arrays, described, strict=True)
+    return {(index, axis): text for index, dims in pairs for axis, text in enumerate(dims)}
 
 
 def _parse(text: str) -> Dim | None:
@@ -62,18 +68,13 @@ def _parse(text: str) -> Dim | None:
 
 
 def _global_name(functions: Mapping[str, Any], value: Any) -> str:
-    from jaxlib.mlir import ir
-
     for use in value.uses:
         user = getattr(use.owner, "operation", use.owner)
         if user.name != "func.call":
             continue
         callee = functions.get(str(user.attributes["callee"]).lstrip("@"))
-        if callee is None or "arg_attrs" not in callee.attributes:
-            continue
-        attributes = ir.DictAttr(ir.ArrayAttr(callee.attributes["arg_attrs"])[use.operand_number])
-        if "jax.global_constant" in attributes:
-            name = str(ir.StringAttr(attributes["jax.global_constant"]).value)
+        name = global_constant(callee, use.operand_number) if callee is not None else ""
+        if name:
             return name if name.isidentifier() else ""
     return ""
 

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.stablehlo.block import BlockImporter, Broken, Program
 from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.dimensions import SizeArguments, dim_names
-from fornaxc.importers.stablehlo.reader import StablehloModule, open_module
+from fornaxc.importers.stablehlo.platforms import ARGUMENT, platform_argument, platform_index
+from fornaxc.importers.stablehlo.reader import StablehloModule, how_to_convert, open_module
 from fornaxc.importers.stablehlo.types import Complex, Operand, Token, UnknownType, parts, tensor_info
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, symbol
@@ -20,6 +23,8 @@ from fornaxc.ir.types import TensorType, dtype_of
 
 Frozen = Mapping[str, Array]
 
+_DIALECTS = {"chlo", "func", "sdy", "stablehlo"}
+
 
 def import_stablehlo(
     path: Path, pins: Mapping[str, int] | None = None, entry: str | None = None, freeze: Frozen | None = None
@@ -27,9 +32,10 @@ def import_stablehlo(
     """The graph of a StableHLO file: text, MLIR bytecode, a portable artifact or a jax.export file.
 
     `pins` gives sizes to named dims; `entry` names the function where several are public; `freeze` makes weights of the inputs
-    that it names. A complex input or output is two of real numbers, `NAME.real` and `NAME.imag`. Raises `ModelError` for a damaged
-    or invalid file, `UnsupportedError` (with one detail per operation) for what fornaxc cannot do, `UsageError` for
-    a pin, an entry or a frozen input that the module does not have.
+    that it names. A complex input or output is two of real numbers, `NAME.real` and `NAME.imag`; a frozen one may be one
+    array, `NAME`. Of a module for several platforms the branches of one are taken (`platforms.PREFERRED`). Raises `ModelError`
+    for a damaged or invalid file, `UnsupportedError` (with one detail per operation) for what fornaxc cannot do, `UsageError`
+    for a pin, an entry or a frozen input that the module does not have.
     """
     return import_module(open_module(path), pins or {}, entry, freeze or {})
 
@@ -99,11 +105,14 @@ class _Inputs:
         self.pins = pins
         self.freeze = freeze
         self.names = argument_names(module.functions, function)
+        self.platform = platform_argument(function)
         self.dims = dim_names(module, function)
         self.symbols: set[str] = set()
         self._anonymous = 0
 
     def operand(self, argument: Any, index: int) -> Operand:
+        if index == self.platform:
+            return self._platform()
         return self._operand(argument.type, self.names[index], index)
 
     def _operand(self, type: Any, name: str, index: int) -> Operand:
@@ -124,8 +133,30 @@ class _Inputs:
             ) from None
         ir_type = TensorType(info.dtype, tuple(self._dim(d, index, axis) for axis, d in enumerate(info.shape)))
         if info.complex:
+            self._split(name, ir_type)
             return Complex(self._value(ir_type, f"{name}.real"), self._value(ir_type, f"{name}.imag"))
         return self._value(ir_type, name)
+
+    def _platform(self) -> Value:
+        """The number of the platform, as part of the program: the branches of the others are not imported."""
+        given = self.freeze.pop(ARGUMENT, None)
+        if given is not None and (given.dtype.kind not in "iu" or given.size != 1):
+            raise UsageError(f"the frozen input {ARGUMENT!r} must be one integer", code="FX217")
+        index = platform_index(self.module) if given is None else int(given.reshape(()))
+        return self.builder.literal(np.array(index, np.int32))
+
+    def _split(self, name: str, part: TensorType) -> None:
+        """Make two arrays of a complex one that is frozen under the input's name; `part` is the type of each."""
+        array = self.freeze.pop(name, None)
+        if array is None:
+            return
+        if array.dtype.kind != "c":
+            raise UsageError(
+                f"the frozen input {name!r} must be complex, of two {part}; "
+                f"the file holds {dtype_of(array.dtype)}{list(array.shape)}",
+                code="FX217",
+            )
+        self.freeze |= {f"{name}.real": array.real, f"{name}.imag": array.imag}
 
     def _value(self, type: TensorType, name: str) -> Value:
         if name not in self.freeze:
@@ -177,6 +208,9 @@ def argument_names(functions: Mapping[str, Any], function: Any) -> list[str]:
     """The names that the source gave the arguments, where all are there and differ; else arg0, arg1, ..."""
     arguments = list(function.regions[0].blocks[0].arguments)
     names = [_location_name(a) or _name_in_callee(functions, a) or f"arg{i}" for i, a in enumerate(arguments)]
+    platform = platform_argument(function)
+    if platform is not None:
+        names[platform] = ARGUMENT
     return names if len(set(names)) == len(names) else [f"arg{i}" for i in range(len(arguments))]
 
 
@@ -242,9 +276,13 @@ def _raise_findings(module: StablehloModule, program: Program) -> None:
         )
     if program.refused:
         count = len(program.refused)
+        hint = "each line names an operation, its place and what is missing"
+        foreign = sorted({finding["op"].partition(".")[0] for finding in program.refused} - _DIALECTS)
+        if foreign:
+            hint = f"{foreign[0]} is not StableHLO: {how_to_convert(foreign[0])}"
         raise UnsupportedError(
             f"{module.path.name}: {count} operation{'s' if count > 1 else ''} cannot be compiled",
             code="FX301",
             details=program.refused,
-            hint="each line names an operation, its place and what is missing",
+            hint=hint,
         )

@@ -11,12 +11,14 @@ from typing import Any
 
 from fornaxc.errors import ModelError
 from fornaxc.importers.stablehlo.codes import Code
-from fornaxc.importers.stablehlo.jaxexport import Damaged, JaxExport, read_jax_export
-from fornaxc.importers.stablehlo.sniff import BYTECODE, HEAD_BYTES, stablehlo_form
+from fornaxc.importers.stablehlo.jaxexport import BYTECODE, Damaged, JaxExport, OtherVersion, read_jax_export
+from fornaxc.importers.stablehlo.sniff import stablehlo_form
 
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)")
 _PLACE = re.compile(r'"[^"]*":(\d+):(\d+)')
 _OPERATION = re.compile(r"['\"`](\w+\.[\w.]+)['\"`]")
+_VERSIONED_NAME = re.compile(rb"(?<!\w)([a-z]\w*_v\d+)\0")
+_UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`](\w+)['`] (?:is unknown|not found)")
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ def open_module(path: Path) -> StablehloModule:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}", code=Code.UNREADABLE_FILE) from None
-    form = stablehlo_form(data[:HEAD_BYTES])
+    form = stablehlo_form(data)
     if form is None:
         raise ModelError(
             f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file", code=Code.OTHER_FORMAT
@@ -88,6 +90,12 @@ def open_module(path: Path) -> StablehloModule:
             export = read_jax_export(data)
         except Damaged as damage:
             raise ModelError(f"{path} is a damaged jax.export file: {damage}", code=Code.DAMAGED) from None
+        except OtherVersion as other:
+            raise ModelError(
+                f"{path} is a jax.export file of serialization version {other}",
+                code=Code.OTHER_VERSION,
+                hint="export the model again with a jax that writes one of these",
+            ) from None
         data = export.module
     module = parse_bytes(data, str(path)) if data.startswith(BYTECODE) else parse_text(data.decode(), str(path))
     return module_of(module, path, form, export)
@@ -174,17 +182,33 @@ def _check_window(data: bytes, label: str) -> None:
 
 
 def _first_operation(data: bytes) -> str:
-    """The operation that the reader does not know, with a colon; empty where it knows all of them."""
+    """The operation that the reader does not know, or else the first, with a colon; empty where the bytes name none."""
     from jaxlib.mlir import ir
 
     context = new_context()
     with context, _silent(context):
         try:
-            ir.Module.parse(data)
+            found: str | None = next(_computations(ir.Module.parse(data).operation), None)
         except ir.MLIRError as error:
-            found = _OPERATION.search(str(error))
-            return f"{found.group(1)}: " if found else ""
-    return ""
+            unknown = _OPERATION.search(str(error))
+            found = unknown.group(1) if unknown else _first_name(data)
+    return f"{found}: " if found else ""
+
+
+def _computations(op: Any) -> Iterator[str]:
+    """The names of the operations in functions, in the order of the module."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                if not inner.operation.name.startswith("vhlo.func_"):
+                    yield inner.operation.name
+                yield from _computations(inner.operation)
+
+
+def _first_name(data: bytes) -> str | None:
+    """The first operation among the strings of an artifact that does not parse; they name it without the dialect."""
+    names = (found.group(1).decode() for found in _VERSIONED_NAME.finditer(data))
+    return next((f"vhlo.{name}" for name in names if not name.startswith("func_")), None)
 
 
 def _tuple(version: str) -> tuple[int, ...]:
@@ -198,18 +222,33 @@ def _parse_error(message: str, label: str, source: str) -> ModelError:
     text = _PLACE.sub("", text).strip(" :")
     line, column = (int(n) for n in place.groups()) if place else (0, 0)
     where = f"{label}:{line}:{column}" if place else label
+    hint = "the text must be StableHLO as jaxlib's parser reads it"
     if "unregistered dialect" in text:
         named = (
             _OPERATION.findall(source.splitlines()[line - 1][:column]) if line else []
         )  # the column is past the name
-        what = f"the operation {named[-1]}" if named else "the operation here"
-        text = f"{what} is of a dialect that is not StableHLO's"
+        text = _of_another_dialect(named[-1] if named else "here")
+        hint = how_to_convert(named[-1].partition(".")[0] if named else "")
+    elif missing := _UNKNOWN_DIALECT.search(text):
+        named = _OPERATION.findall(text.split("for custom op")[-1])
+        text = _of_another_dialect(named[-1] if named else f"of {missing.group(1)}")
+        hint = how_to_convert(missing.group(1))
     return ModelError(
         f"{where}: {text}",
         code=Code.NOT_PARSED,
         details=[{"line": line, "column": column, "problem": text}],
-        hint="the text must be StableHLO as jaxlib's parser reads it",
+        hint=hint,
     )
+
+
+def _of_another_dialect(operation: str) -> str:
+    return f"the operation {operation} is of a dialect that is not StableHLO's"
+
+
+def how_to_convert(dialect: str) -> str:
+    """What to do with a module that has operations of another dialect than StableHLO's."""
+    tools = {"mhlo": "`mlir-hlo-opt --hlo-legalize-to-stablehlo`"}
+    return f"convert the module to StableHLO first, with {tools.get(dialect, 'the tool that made it')}"
 
 
 def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
@@ -217,6 +256,14 @@ def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
     operation = _OPERATION.search(message)
     found = _PRODUCER.search(data[:256])
     details = [{"problem": text}]
+    if foreign := _UNKNOWN_DIALECT.search(message):
+        text = f"the module has operations of the dialect {foreign.group(1)}, which is not StableHLO"
+        return ModelError(
+            f"{label}: {text}",
+            code=Code.NOT_PARSED,
+            details=[{"problem": text}],
+            hint=how_to_convert(foreign.group(1)),
+        )
     if found and operation and "attempting to parse" not in message:
         oldest, newest = versions()
         shown = b".".join(found.groups()).decode()

@@ -11,8 +11,10 @@ import pytest
 pytest.importorskip("jaxlib")
 
 from fornaxc.importers.stablehlo.importer import import_stablehlo
+from fornaxc.importers.stablehlo.placement import IDENTITY_CALLS
 from fornaxc.ir.graph import Array
 from fornaxc.sources import Choice
+from fornaxc.verification import stablehlo_oracle
 from fornaxc.verification.oracle import OracleRefused, Reference
 from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.several import SeveralOracles
@@ -20,6 +22,7 @@ from fornaxc.verification.stablehlo_oracle import InterpreterOracle
 
 MODULE = """
 module @m attributes {jax.uses_shape_polymorphism = true} {
+  sdy.mesh @mesh = <["d"=1]>
   func.func public @other(%arg0: tensor<2xf32>) -> tensor<2xf32> {
     %0 = call @main(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
     return %0 : tensor<2xf32>
@@ -46,6 +49,25 @@ module @m attributes {jax.uses_shape_polymorphism = true} {
     %0 = stablehlo.custom_call @unknown_thing(%x) : (tensor<2xf32>) -> tensor<2xf32>
     return %0 : tensor<2xf32>
   }
+  func.func public @placed(%x: tensor<2xf32>) -> tensor<2xf32> {
+    CALLS
+    %s = sdy.sharding_constraint %x <@mesh, [{"d"}]> : tensor<2xf32>
+    %r = sdy.reshard %s <@mesh, [{}]> : tensor<2xf32>
+    %b = sdy.propagation_barrier %r allowed_direction=BACKWARD : tensor<2xf32>
+    sdy.sharding_group %b group_id=1 : tensor<2xf32>
+    %y = stablehlo.add %b, %last : tensor<2xf32>
+    return %y : tensor<2xf32>
+  }
+  func.func public @platforms(%i: tensor<i32> {jax.global_constant = "_platform_index"}, %x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %1 = stablehlo.custom_call @cublas_double(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      stablehlo.return %1 : tensor<2xf32>
+    }, {
+      %1 = stablehlo.add %x, %x : tensor<2xf32>
+      stablehlo.return %1 : tensor<2xf32>
+    }) : (tensor<i32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
   func.func public @scalars(%b: tensor<i1>, %h: tensor<3xbf16>, %n: tensor<i8>) -> (tensor<i1>, tensor<3xbf16>, tensor<i8>) {
     %0 = stablehlo.not %b : tensor<i1>
     %1 = stablehlo.negate %h : tensor<3xbf16>
@@ -54,6 +76,12 @@ module @m attributes {jax.uses_shape_polymorphism = true} {
   }
 }
 """
+CALLS = [
+    f'stablehlo.custom_call @"{target}"(%x) : (tensor<2xf32>) -> tensor<2xf32>' for target in sorted(IDENTITY_CALLS)
+]
+MODULE = MODULE.replace(
+    "CALLS", "\n    ".join(f"%{i} = {c}" for i, c in enumerate(CALLS)) + f"\n    %last = {CALLS[0]}"
+)
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 
 
@@ -91,6 +119,24 @@ def test_complex_numbers_are_pairs(module: Path) -> None:
     assert found["y.real"].tolist() == [-3, -1] and found["y.imag"].tolist() == [4, 0]
 
 
+def test_a_complex_argument_is_frozen_under_its_own_name(module: Path) -> None:
+    (name, _) = names_of(module, "spin")
+    frozen = {name.removesuffix(".real"): np.array([1 + 2j, 1j], np.complex64)}
+    found = InterpreterOracle(module, "spin", frozen, ["y.real", "y.imag"])({}).outputs
+    assert found["y.real"].tolist() == [-3, -1] and found["y.imag"].tolist() == [4, 0]
+
+
+def test_what_only_places_data_is_left_out_as_the_importer_does(module: Path) -> None:
+    (name,) = names_of(module, "placed")
+    assert InterpreterOracle(module, "placed", {}, ["y"])({name: X[0]}).outputs["y"].tolist() == [2, 4]
+
+
+def test_the_platform_that_is_given_is_evaluated(module: Path) -> None:
+    index = {"_platform_index": np.array(1, np.int32)}
+    (name,) = import_stablehlo(module, entry="platforms", freeze=index).input_names
+    assert InterpreterOracle(module, "platforms", index, ["y"])({name: X[0]}).outputs["y"].tolist() == [2, 4]
+
+
 def test_other_element_types(module: Path) -> None:
     import ml_dtypes
 
@@ -103,6 +149,21 @@ def test_other_element_types(module: Path) -> None:
 
 def test_what_it_cannot_evaluate_is_a_refusal(module: Path) -> None:
     with pytest.raises(OracleRefused, match="unknown_thing"):
+        InterpreterOracle(module, "kernel", {}, ["y"])({"arg0": X[0], "x": X[0]})
+
+
+def test_without_the_interpreter_a_note_says_that_the_import_is_not_proven(
+    module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = names_of(module, "main")
+    choice, graph = Choice("main"), import_stablehlo(module, entry="main")
+    monkeypatch.setattr(stablehlo_oracle, "TIMEOUT", 0.001)
+    found = oracle_of(module, graph, choice)({name: X[0]})
+    assert found.oracle == "onnxruntime (exported graph)" and found.others == ()
+    (note,) = found.notes
+    assert "took more than" in note and "the import of the module is not independently proven" in note
+    with pytest.raises(OracleRefused, match=r"unknown_thing.*; the import of the module is not independently proven"):
+        monkeypatch.undo()
         InterpreterOracle(module, "kernel", {}, ["y"])({"arg0": X[0], "x": X[0]})
 
 

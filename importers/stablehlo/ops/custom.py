@@ -6,46 +6,27 @@ import re
 from typing import Any
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
-from fornaxc.importers.stablehlo.ops import factor
 from fornaxc.importers.stablehlo.ops.arithmetic import unary
-from fornaxc.importers.stablehlo.ops.solve import cholesky_factor, solve_triangular
+from fornaxc.importers.stablehlo.ops.lapack import lapack_call
 from fornaxc.importers.stablehlo.ops.sort import top
-from fornaxc.importers.stablehlo.registry import stablehlo_op
-from fornaxc.importers.stablehlo.types import Complex, Operand, parts
-from fornaxc.ir import compose as c
-from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Binary, Compare, Iota, Unary
-from fornaxc.ir.types import DType, TensorType
+from fornaxc.importers.stablehlo.placement import IDENTITY_CALLS, SEVERAL_DEVICES
+from fornaxc.importers.stablehlo.registry import handler_for, stablehlo_op
+from fornaxc.importers.stablehlo.types import Operand
 
-_DROPPED = {
-    *(
-        "Sharding",
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
-        "annotate_device_placement",
-        "MoveToHost",
-        "MoveToDevice",
-    ),
-    *(
-        "xla.sdy.FuncResultSharding",
-        "xla.sdy.GlobalToLocalShape",
-        "xla.sdy.LocalToGlobalShape",
-        "LayoutConstraint",
-        "AllocateBuffer",
-    ),
-}
 _PLATFORMS = (
-    (r"^(cu|cuda|cusolver|cublas|cudnn|__cu|gpu\$|triton_kernel|__gpu|cudnn_)", "NVIDIA GPUs"),
-    (r"^(hip|roc|miopen)", "AMD GPUs"),
-    (r"^(tpu|mosaic_tpu|tpu_custom_call)", "TPUs"),
-    (r"^(mosaic_gpu|xla\.gpu)", "GPUs"),
-    (r"^(lapack_|blas_|xla_python_cpu|__xla_cpu)", "CPUs, through LAPACK"),
-    (r"python|callback", "a Python process"),
+    (r"cu(blas|solver|sparse|dnn|fft|rand|da|_|tensor).*|__cu.*|triton_kernel_call.*|__triton.*", "NVIDIA GPUs"),
+    (r"hip(blas|solver|sparse|fft|rand|_).*|roc(blas|solver|sparse|fft|rand|m).*|miopen.*|__hip.*", "AMD GPUs"),
+    (r"tpu_.*|mosaic_tpu.*|__tpu.*", "TPUs"),
+    (r"Eigh|Qr|LuDecomposition|ApproxTopK|ProductOfElementaryHouseholderReflectors", "TPUs"),
+    (r"mosaic_gpu.*|xla\.gpu.*|__gpu\$.*|gpu\$.*", "GPUs"),
+    (r"lapack_.*|blas_.*", "CPUs, through LAPACK"),
+    (r"__xla_cpu.*|__onednn.*", "CPUs"),
+    (r"(xla_|xla_buffer_|xla_ffi_)?(partitioned_)?python_.*callback.*|CustomSPMDPartitioning", "a Python process"),
+    (r"tf\..*", "TensorFlow"),
 )
+"""Whose runtime has the targets, by patterns that match all of a target."""
 _FUNCTIONS = {"erf", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
-_NO_FAILURE = 2**31 - 1
-_LAPACK = re.compile(r"lapack_([sdcz])(potrf|trsm|getrf|geqrf|orgqr|ungqr|syevd|heevd)_ffi")
+_DYNAMIC = {f"stablehlo.dynamic_{name}" for name in ("reduce_window", "rng_bit_generator", "top_k")}
 
 
 @stablehlo_op("stablehlo.custom_call")
@@ -53,14 +34,13 @@ def custom_call(ctx: OpContext) -> list[Operand] | Operand:
     target = ctx.string("call_target_name")
     if target == "shape_assertion":
         return shape_assertion(ctx)
-    if target in _DROPPED:
-        ctx.refuse_unless(
-            len(ctx.operands) == ctx.result_count or ctx.result_count == 0, f"{target} with another number of results"
-        )
-        return list(ctx.operands)[: ctx.result_count]
-    lapack = _LAPACK.fullmatch(target)
-    if lapack is not None:
-        return _lapack(ctx, lapack.group(2))
+    if target in IDENTITY_CALLS:
+        return _placed(ctx, target)
+    if target.startswith("lapack_"):
+        return lapack_call(ctx, target, _config(ctx))
+    dynamic = handler_for(target) if target in _DYNAMIC else None
+    if dynamic is not None:
+        return dynamic(ctx)
     if target in ("mhlo.topk", "topk", "TopK"):
         return _top_k(ctx)
     dialect, _, function = target.partition(".")
@@ -69,9 +49,23 @@ def custom_call(ctx: OpContext) -> list[Operand] | Operand:
     raise Refused(f"the custom call {target!r}, which was written for {_written_for(target)}")
 
 
+def _placed(ctx: OpContext, target: str) -> list[Operand]:
+    """The operands, which are the results; refused where they are shards of one another."""
+    ctx.refuse_unless(
+        len(ctx.operands) == ctx.result_count or ctx.result_count == 0, f"{target} with another number of results"
+    )
+    for i in range(ctx.result_count):
+        given, declared = ctx.operand_info(i).shape, ctx.result_info(i).shape
+        same = len(given) == len(declared) and all(
+            a == b or None in (a, b) for a, b in zip(given, declared, strict=True)
+        )
+        ctx.refuse_unless(same, f"{target} of shards: {SEVERAL_DEVICES}")
+    return list(ctx.operands)[: ctx.result_count]
+
+
 def _written_for(target: str) -> str:
     for pattern, platform in _PLATFORMS:
-        if re.search(pattern, target):
+        if re.fullmatch(pattern, target):
             return platform
     return "a runtime that registers it"
 
@@ -130,65 +124,3 @@ def _top_k(ctx: OpContext) -> list[Operand]:
     if found is not None and "largest" in ir.DictAttr(found):
         ctx.refuse_unless("true" in str(ir.DictAttr(found)["largest"]), "the smallest elements")
     return list(top(ctx.b, ctx.value(0), k or 0, ctx.result_info(1).dtype))
-
-
-def _lapack(ctx: OpContext, routine: str) -> list[Operand]:
-    b = ctx.b
-    config = _config(ctx)
-    letter = {name: chr(int(value)) for name, value in config.items() if 64 < int(value) < 91}
-    a = ctx.operands[0]
-    assert isinstance(a, Value | Complex)
-    if routine == "potrf":
-        lower = letter.get("uplo", "L") == "L"
-        found = cholesky_factor(b, a, lower=lower)
-        return [found, _first_failure(b, parts(found)[0])]
-    if routine == "trsm":
-        x = ctx.operands[1]
-        assert isinstance(x, Value | Complex)
-        kinds = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
-        solved = solve_triangular(
-            b,
-            a,
-            x,
-            left=letter.get("side", "L") == "L",
-            lower=letter.get("uplo", "L") == "L",
-            unit=letter.get("diag", "N") == "U",
-            transpose=kinds[letter.get("trans_x", "N")],
-        )
-        return [solved]
-    if isinstance(a, Complex):
-        raise Refused(f"LAPACK's {routine} of complex matrices")
-    if routine == "getrf":
-        lu, pivots = factor.lu(b, a)
-        return [lu, pivots, _info(ctx, 2)]
-    if routine == "geqrf":
-        return list(factor.householder(b, a))
-    if routine == "orgqr":
-        return [factor.from_householder(b, a, ctx.value(1))]
-    if routine == "syevd":
-        vectors, values = factor.symmetric_eigen(b, a, lower=letter.get("uplo", "L") == "L")
-        return [vectors, values, _info(ctx, 2)]
-    raise Refused(f"LAPACK's {routine}")
-
-
-def _info(ctx: OpContext, index: int) -> Value:
-    """LAPACK's status, 0: these routines find something for every finite matrix."""
-    shape = tuple(0 if d is None else d for d in ctx.result_info(index).shape)
-    if None in ctx.result_info(index).shape:
-        shape = parts(ctx.operands[0])[0].type.shape[:-2]  # type: ignore[assignment]
-    return c.full(ctx.b, 0, TensorType(DType.I32, shape))
-
-
-def _first_failure(b: GraphBuilder, factor: Value) -> Value:
-    """potrf's status: the number, from 1, of the first diagonal element that is not positive; 0 where all are."""
-    rank = factor.type.rank
-    if factor.type.shape[-1] == 0:
-        return c.full(b, 0, TensorType(DType.I32, factor.type.shape[:-2]))
-    i = b.emit(Iota(factor.type.shape, rank - 2, DType.I32))
-    j = b.emit(Iota(factor.type.shape, rank - 1, DType.I32))
-    positive = c.compare(b, "gt", factor, c.scalar(b, 0, factor.type.dtype))
-    failing = b.emit(Binary("and"), b.emit(Compare("eq"), i, j), b.emit(Unary("not"), positive))
-    none = c.scalar(b, _NO_FAILURE, DType.I32)
-    numbers = c.select(b, failing, c.with_scalar(b, "add", i, 1), none)
-    first = c.squeeze(b, c.reduce(b, "min", numbers, [rank - 2, rank - 1]), [rank - 2, rank - 1])
-    return c.select(b, c.compare(b, "ge", first, none), c.full_like(b, 0, first), first)

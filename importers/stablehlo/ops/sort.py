@@ -12,6 +12,7 @@ from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Operand, parts, rebuild
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim, at_most, symbols
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Binary, GatherElements, Iota, Reduce, TopK, Unary
 from fornaxc.ir.types import DType
@@ -213,9 +214,20 @@ def top_k(ctx: OpContext) -> list[Operand]:
     return list(top(ctx.b, x, ctx.int("k"), ctx.result_info(1).dtype))
 
 
-def top(b: GraphBuilder, x: Value, k: int, index_type: DType) -> tuple[Value, Value]:
+@stablehlo_op("stablehlo.dynamic_top_k")
+def dynamic_top_k(ctx: OpContext) -> list[Operand]:
+    """The custom call by which jax writes top_k where `k` depends on sizes: `k` is the second operand."""
+    x = ctx.value(0)
+    k, *_ = ctx.dims(ctx.value(1), "the k of top_k")
+    return list(top(ctx.b, x, k, ctx.result_info(1).dtype))
+
+
+def top(b: GraphBuilder, x: Value, k: Dim, index_type: DType) -> tuple[Value, Value]:
     """The `k` largest along the last axis in total order, ties to the lower index, and their places."""
     axis = x.type.rank - 1
+    size = x.type.shape[axis]
+    if not at_most(k, size) and symbols(k) | symbols(size) <= b.input_symbols():
+        b.require(size, ">=", k, "top_k takes no more elements than there are")
     key = c.cast(b, x, DType.I32) if x.type.dtype is DType.BOOL else c.cast(b, x, wide_type(x.type.dtype))
     if x.type.dtype.is_float:
         key = total_order_key(b, key)

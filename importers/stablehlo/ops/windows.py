@@ -1,127 +1,337 @@
-"""reduce_window and select_and_scatter."""
+"""reduce_window, with sizes that are numbers or arrive as tensors, and select_and_scatter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product as cartesian
 
 import numpy as np
 
-from fornaxc.importers.stablehlo.context import OpContext
+from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
 from fornaxc.importers.stablehlo.ops.arithmetic import narrow, wide_type
-from fornaxc.importers.stablehlo.ops.reduction import is_identity, same_shape
+from fornaxc.importers.stablehlo.ops.reduction import REDUCTIONS, identity, is_identity, same_shape
 from fornaxc.importers.stablehlo.ops.shape import pad_value
+from fornaxc.importers.stablehlo.regions import FUNCTIONS, Region
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, parts, rebuild
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
-from fornaxc.ir.graph import Array, Value
-from fornaxc.ir.ops import Binary, Cumulative, Pool, Select, Unary
+from fornaxc.ir.dims import Dim, product, static
+from fornaxc.ir.graph import Value
+from fornaxc.ir.ops import (
+    Binary,
+    Compare,
+    Cumulative,
+    DynamicSlice,
+    Iota,
+    Pad,
+    Pool,
+    Reduce,
+    Select,
+    Unary,
+    While,
+)
 from fornaxc.ir.ops.linear import window_size
-from fornaxc.ir.types import DType
+from fornaxc.ir.types import DType, TensorType
 
 MAX_TAPS = 4096
+MAX_POOL = 256  # elements of a window up to which it is a pool
 IN_ORDER = 64  # elements of a window up to which they are combined in the order that the reference interpreter takes
 _POOLS = {"add": "sum", "max": "max"}
+_RUNNING = {"add": "sum", "mul": "prod"}
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a reduction, axis by axis: `spread` is the distance of elements, `dilations` that of taps."""
+
+    sizes: tuple[Dim, ...]
+    strides: tuple[int, ...]
+    spread: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[Dim, Dim], ...]
+
+    def count(self, axis: int, padded: Dim) -> Dim:
+        """How many windows there are along an axis of this size, padding included."""
+        free = padded - self.dilations[axis] * (self.sizes[axis] - 1) - 1
+        count = free // self.strides[axis] + 1
+        return max(count, 0) if isinstance(count, int) else count
+
+    def running(self, shape: Sequence[Dim]) -> tuple[int, bool] | None:
+        """The axis, and whether from its end, where window i holds all elements up to i; None where it does not."""
+        wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
+        if len(wide) != 1 or any(n != 1 for n in (*self.strides, *self.spread, *self.dilations)):
+            return None
+        (axis,) = wide
+        before = self.sizes[axis] - 1
+        if self.sizes[axis] != shape[axis] or any(p != (0, 0) for i, p in enumerate(self.pads) if i != axis):
+            return None
+        return (axis, self.pads[axis] == (0, before)) if self.pads[axis] in ((before, 0), (0, before)) else None
 
 
 @stablehlo_op("stablehlo.reduce_window")
 def reduce_window(ctx: OpContext) -> list[Operand]:
     count = len(ctx.operands) // 2
-    operands, inits = same_shape(ctx, ctx.operands[:count]), ctx.operands[count:]
-    rank = parts(operands[0])[0].type.rank
+    rank = parts(ctx.operands[0])[0].type.rank
     ones = (1,) * rank
-    window = ctx.ints("window_dimensions")
-    strides = ctx.ints("window_strides", ones)
-    spread = ctx.ints("base_dilations", ones)
-    dilations = ctx.ints("window_dilations", ones)
-    pads = ctx.pairs("padding", rank)
-    region = ctx.region(0)
-    function = region.function if count == 1 else None
-    known = _pooled(ctx, operands[0], inits[0], function, window, strides, spread, dilations, pads)
+    windows = Windows(
+        ctx.ints("window_dimensions"),
+        ctx.ints("window_strides", ones),
+        ctx.ints("base_dilations", ones),
+        ctx.ints("window_dilations", ones),
+        ctx.pairs("padding", rank),
+    )
+    return _reduce_windows(ctx, ctx.region(0), ctx.operands[:count], ctx.operands[count:], windows)
+
+
+@stablehlo_op("stablehlo.dynamic_reduce_window")
+def dynamic_reduce_window(ctx: OpContext) -> list[Operand]:
+    """The custom call by which jax writes windows whose size or padding depends on sizes: these are its last five operands.
+
+    Sizes of windows and padding may be symbolic; strides and dilations must be numbers.
+    """
+    count = (len(ctx.operands) - 5) // 2
+    names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
+    sizes, strides, spread, dilations, pads = (ctx.dims(ctx.value(2 * count + i), name) for i, name in enumerate(names))
+    rank = parts(ctx.operands[0])[0].type.rank
+    if count < 1 or len(ctx.operands) % 2 == 0 or {len(sizes), len(strides), len(spread), len(dilations)} != {rank}:
+        raise Invalid(f"windows over {rank} axes want operands, initial values, and {', '.join(names)} of each axis")
+    windows = Windows(
+        sizes,
+        _numbers(names[1], strides),
+        _numbers(names[2], spread),
+        _numbers(names[3], dilations),
+        tuple(zip(pads[::2], pads[1::2], strict=True)),
+    )
+    return _reduce_windows(ctx, _called(ctx), ctx.operands[:count], ctx.operands[count : 2 * count], windows)
+
+
+def _called(ctx: OpContext) -> Region:
+    """The body of the one function that a custom call names."""
+    from jaxlib.mlir import ir
+
+    found = ctx.attribute("called_computations")
+    called = [] if found is None else [str(ir.FlatSymbolRefAttr(name).value) for name in ir.ArrayAttr(found)]
+    function = ctx.importer.program.functions.get(called[0]) if len(called) == 1 else None
+    if function is None:
+        raise Invalid("called_computations must name one function of the module")
+    return Region(ctx.importer, function.regions[0])
+
+
+def _numbers(name: str, dims: Sequence[Dim]) -> tuple[int, ...]:
+    for axis, dim in enumerate(dims):
+        if not isinstance(dim, int):
+            raise Refused(f"{name}[{axis}] is the size {dim}, which must be known")
+    return tuple(d for d in dims if isinstance(d, int))
+
+
+def _reduce_windows(
+    ctx: OpContext, region: Region, operands: Sequence[Operand], inits: Sequence[Operand], windows: Windows
+) -> list[Operand]:
+    b = ctx.b
+    operands = same_shape(ctx, operands)
+    function = region.function if len(operands) == 1 and region.function in FUNCTIONS.values() else None
+    neutral = function is not None and all(is_identity(ctx, function, i) for init in inits for i in parts(init))
+    known = _pooled(b, operands[0], function, windows) if function is not None and neutral else None
     if known is not None:
         return [known]
-    low, high = [p[0] for p in pads], [p[1] for p in pads]
-    between = [s - 1 for s in spread]
+    running = windows.running(parts(operands[0])[0].type.shape)
+    symbolic = not all(isinstance(d, int) for d in windows.sizes)
+    if running is not None and (neutral or (function is None and symbolic)):
+        current = _scan(b, region, operands, *running)
+        return current if neutral else _from_start(b, region, inits, current)
+    low, high = [p[0] for p in windows.pads], [p[1] for p in windows.pads]
+    between = [s - 1 for s in windows.spread]
     current = [
-        rebuild(o, [pad_value(ctx.b, x, i, low, high, between) for x, i in zip(parts(o), parts(init), strict=True)])
+        rebuild(o, [pad_value(b, x, i, low, high, between) for x, i in zip(parts(o), parts(init), strict=True)])
         for o, init in zip(operands, inits, strict=True)
     ]
+    padded = parts(current[0])[0].type.shape
+    sizes = [windows.count(axis, size) for axis, size in enumerate(padded)]
+    taps = product(windows.sizes)
+    if function is None and isinstance(taps, int) and taps <= IN_ORDER:
+        return _one_by_one(b, region, current, inits, windows, sizes)
+    for axis, size in enumerate(sizes):
+        width = windows.sizes[axis]
+        if isinstance(width, int):
+            current = _slide(b, region, current, axis, width, windows.strides[axis], windows.dilations[axis], size)
+        elif width == padded[axis] and neutral and function in REDUCTIONS and _is_numeric(current[0]):
+            whole = Reduce(REDUCTIONS[function], (axis,))
+            current = [rebuild(o, [_widely(b, whole, v) for v in parts(o)]) for o in current]
+        else:
+            current = _tap_by_tap(b, region, current, axis, windows, size)
+    return current if neutral else _from_start(b, region, inits, current)
+
+
+def _is_numeric(operand: Operand) -> bool:
+    return all(v.type.dtype is not DType.BOOL for v in parts(operand))
+
+
+def _from_start(b: GraphBuilder, region: Region, inits: Sequence[Operand], current: Sequence[Operand]) -> list[Operand]:
+    """The initial values combined with what was made of the elements."""
     shape = parts(current[0])[0].type.shape
-    sizes = [window_size(shape[i], 0, 0, window[i], strides[i], dilations[i]) for i in range(rank)]
-    if function is None and int(np.prod(window, dtype=np.int64)) <= IN_ORDER:
-        return _one_by_one(ctx, current, inits, window, strides, dilations, sizes)
-    for axis in range(rank):
-        size = window_size(shape[axis], 0, 0, window[axis], strides[axis], dilations[axis])
-        current = _slide(ctx, current, axis, window[axis], strides[axis], dilations[axis], size)
+    start = [rebuild(o, [c.expand(b, v, shape) for v in parts(o)]) for o in inits]
+    return _under(b, region.apply([*start, *current]), shape)
+
+
+def _under(b: GraphBuilder, operands: Sequence[Operand], shape: Sequence[Dim]) -> list[Operand]:
+    return [rebuild(o, [c.expand(b, v, shape) for v in parts(o)]) for o in operands]
+
+
+def _scan(b: GraphBuilder, region: Region, operands: Sequence[Operand], axis: int, reverse: bool) -> list[Operand]:
+    """Each element combined with all before it (or after it): over distances of 1, 2, 4, ..., so in logarithmically many steps."""
+    size = parts(operands[0])[0].type.shape[axis]
+    if not isinstance(size, int):
+        return _scan_in_loop(b, region, operands, axis, reverse)
+    current, step = list(operands), 1
+    while step < size:
+        first, last = _part(b, current, axis, 0, size - step), _part(b, current, axis, step, size - step)
+        joined = _like(b, region.apply([*first, *last]), first)
+        rest = _part(b, current, axis, size - step if reverse else 0, step)
+        pairs = zip(joined, rest, strict=True) if reverse else zip(rest, joined, strict=True)
+        current = [
+            rebuild(x, [c.concat(b, [v, w], axis) for v, w in zip(parts(x), parts(y), strict=True)]) for x, y in pairs
+        ]
+        step *= 2
+    return current
+
+
+def _scan_in_loop(
+    b: GraphBuilder, region: Region, operands: Sequence[Operand], axis: int, reverse: bool
+) -> list[Operand]:
+    """As `_scan`, for an axis whose size only the run time knows."""
+    shape = parts(operands[0])[0].type.shape
+    none: tuple[Dim, ...] = (0,) * len(shape)
+    room = tuple(size if i == axis else 0 for i, size in enumerate(shape))
+    widened = Pad(none, room) if reverse else Pad(room, none)
+
+    def join(body: GraphBuilder, distance: Value, current: list[Operand]) -> list[Operand]:
+        rest = body.emit(Binary("sub"), _size(body, shape[axis]), distance)
+        number = body.emit(Iota(shape, axis, DType.I64))
+        has_other = c.compare(body, "lt", number, rest) if reverse else c.compare(body, "ge", number, distance)
+        place = _start_along(body, axis, len(shape), distance if reverse else rest)
+
+        def other(v: Value) -> Value:
+            return body.emit(DynamicSlice(shape), body.emit(widened, v, c.scalar(body, 0, v.type.dtype)), place)
+
+        others = [rebuild(o, [other(v) for v in parts(o)]) for o in current]
+        joined = region.lifted_within(body, [*current, *others] if reverse else [*others, *current])
+        pairs = zip(_under(body, joined, shape), current, strict=True)
+        return [
+            rebuild(y, [body.emit(Select(), has_other, v, w) for v, w in zip(parts(x), parts(y), strict=True)])
+            for x, y in pairs
+        ]
+
+    return _repeat(b, operands, shape[axis], ("mul", 2), join)
+
+
+def _tap_by_tap(
+    b: GraphBuilder, region: Region, current: Sequence[Operand], axis: int, windows: Windows, count: Dim
+) -> list[Operand]:
+    """Combine the elements of each window along one axis, whose width only the run time knows, one after the other."""
+    stride, dilation = windows.strides[axis], windows.dilations[axis]
     shape = parts(current[0])[0].type.shape
-    if function is not None and all(is_identity(ctx, function, i) for init in inits for i in parts(init)):
-        return current
-    start = [rebuild(o, [c.expand(ctx.b, v, shape) for v in parts(o)]) for o in inits]
-    return [rebuild(o, [c.expand(ctx.b, v, shape) for v in parts(o)]) for o in region.apply([*start, *current])]
+    spanned = (*shape[:axis], (count - 1) * stride + 1, *shape[axis + 1 :])
+
+    def join(body: GraphBuilder, tap: Value, before: list[Operand]) -> list[Operand]:
+        place = _start_along(body, axis, len(shape), c.with_scalar(body, "mul", tap, dilation))
+        seen = [rebuild(o, [body.emit(DynamicSlice(spanned), v, place) for v in parts(o)]) for o in current]
+        return region.lifted_within(body, [*before, *_part(body, seen, axis, 0, count, stride)])
+
+    return _repeat(b, _part(b, current, axis, 0, count, stride), windows.sizes[axis], ("add", 1), join)
+
+
+def _repeat(
+    b: GraphBuilder,
+    operands: Sequence[Operand],
+    below: Dim,
+    growth: tuple[str, int],
+    step: Callable[[GraphBuilder, Value, list[Operand]], list[Operand]],
+) -> list[Operand]:
+    """The operands after `step` with each i64 number from 1 on that is below a size; `growth` makes the next number of one."""
+    flat = [v for o in operands for v in parts(o)]
+    condition, body = GraphBuilder(b), GraphBuilder(b)
+    condition.origin = body.origin = b.origin
+    tested, number = (builder.input(TensorType(DType.I64, ())) for builder in (condition, body))
+    for v in flat:
+        condition.input(v.type)
+    go_on = c.compare(condition, "lt", tested, _size(condition, below))
+    carried = _regrouped(operands, [body.input(v.type) for v in flat])
+    after = [v for o in _like(body, step(body, number, carried), carried) for v in parts(o)]
+    regions = (condition.finish([go_on]), body.finish([c.with_scalar(body, growth[0], number, growth[1]), *after]))
+    return _regrouped(operands, b.emit_all(While(), c.scalar(b, 1, DType.I64), *flat, regions=regions)[1:])
+
+
+def _size(b: GraphBuilder, size: Dim) -> Value:
+    return c.reshape(b, b.dims((size,)), ())
+
+
+def _start_along(b: GraphBuilder, axis: int, rank: int, start: Value) -> Value:
+    """The start of a slice: `start` on one axis, 0 on the others."""
+    return c.concat(b, [c.reshape(b, start, (1,)) if i == axis else b.dims((0,)) for i in range(rank)], 0)
+
+
+def _regrouped(like: Sequence[Operand], values: Sequence[Value]) -> list[Operand]:
+    """Operands of the structure of `like` from the values of all their parts."""
+    rest = iter(values)
+    return [rebuild(o, [next(rest) for _ in parts(o)]) for o in like]
 
 
 def _one_by_one(
-    ctx: OpContext,
+    b: GraphBuilder,
+    region: Region,
     current: Sequence[Operand],
     inits: Sequence[Operand],
-    window: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
+    windows: Windows,
     sizes: Sequence[Dim],
 ) -> list[Operand]:
     """Combine the elements of each window in row-major order, from the initial values on."""
-    b, region = ctx.b, ctx.region(0)
-    result = [rebuild(o, [c.expand(b, v, sizes) for v in parts(o)]) for o in inits]
+    result = _under(b, inits, sizes)
     if any(size == 0 for size in sizes):
         return result
-    for tap in cartesian(*(range(k) for k in window)):
-        at = [t * d for t, d in zip(tap, dilations, strict=True)]
-        item = [rebuild(o, [_tap(b, v, at, sizes, strides) for v in parts(o)]) for o in current]
-        combined = region.apply([*result, *item])
-        result = [rebuild(o, [c.expand(b, v, sizes) for v in parts(o)]) for o in combined]
+    for tap in cartesian(*(range(static(k)) for k in windows.sizes)):
+        at = [t * d for t, d in zip(tap, windows.dilations, strict=True)]
+        item = [rebuild(o, [_tap(b, v, at, sizes, windows.strides) for v in parts(o)]) for o in current]
+        result = _under(b, region.apply([*result, *item]), sizes)
     return result
 
 
 def _slide(
-    ctx: OpContext, current: list[Operand], axis: int, window: int, stride: int, dilation: int, size: Dim
+    b: GraphBuilder,
+    region: Region,
+    current: list[Operand],
+    axis: int,
+    window: int,
+    stride: int,
+    dilation: int,
+    count: Dim,
 ) -> list[Operand]:
     """Combine the elements of each window along one axis: spans of 1, 2, 4, ... are joined to the window's width."""
-    b, region = ctx.b, ctx.region(0)
-    if size == 0:
-        return [rebuild(o, [c.slice_axis(b, v, axis, 0, 0) for v in parts(o)]) for o in current]
-    pieces: list[tuple[int, list[Operand], int]] = []  # where it starts in the window, its spans, their width
+    if count == 0:
+        return _part(b, current, axis, 0, 0)
+    pieces: list[tuple[int, list[Operand]]] = []  # where it starts in the window, and its spans
     spans, width, start = current, 1, 0
     while True:
         if window & width:
-            pieces.append((start, spans, width))
+            pieces.append((start, spans))
             start += width
         if 2 * width > window:
             break
         length = parts(spans[0])[0].type.shape[axis] - width * dilation
-        spans = _combine(
-            b,
-            region.apply([*_part(b, spans, axis, 0, length), *_part(b, spans, axis, width * dilation, length)]),
-            spans,
-            axis,
-            length,
-        )
+        first, last = (_part(b, spans, axis, at, length) for at in (0, width * dilation))
+        spans = _like(b, region.apply([*first, *last]), first)
         width *= 2
     result: list[Operand] | None = None
-    for offset, operands, _ in pieces:
-        taken = _part(b, operands, axis, offset * dilation, size, stride)
-        result = taken if result is None else _combine(b, region.apply([*result, *taken]), taken, axis, size)
+    for offset, operands in pieces:
+        taken = _part(b, operands, axis, offset * dilation, count, stride)
+        result = taken if result is None else _like(b, region.apply([*result, *taken]), taken)
     assert result is not None
     return result
 
 
-def _combine(
-    b: GraphBuilder, results: Sequence[Operand], like: Sequence[Operand], axis: int, size: Dim
-) -> list[Operand]:
-    shape = parts(like[0])[0].type.shape
-    wanted = (*shape[:axis], size, *shape[axis + 1 :])
-    return [rebuild(o, [c.expand(b, v, wanted) for v in parts(o)]) for o in results]
+def _like(b: GraphBuilder, results: Sequence[Operand], like: Sequence[Operand]) -> list[Operand]:
+    return _under(b, results, parts(like[0])[0].type.shape)
 
 
 def _part(
@@ -130,61 +340,42 @@ def _part(
     return [rebuild(o, [c.slice_axis(b, v, axis, start, size, step) for v in parts(o)]) for o in operands]
 
 
-def _pooled(
-    ctx: OpContext,
-    operand: Operand,
-    init: Operand,
-    function: str | None,
-    window: tuple[int, ...],
-    strides: tuple[int, ...],
-    spread: tuple[int, ...],
-    dilations: tuple[int, ...],
-    pads: Sequence[tuple[int, int]],
-) -> Operand | None:
+def _pooled(b: GraphBuilder, operand: Operand, function: str, windows: Windows) -> Operand | None:
     """The window reduction as a running sum or product, or as a pool; None where it is neither."""
-    if function is None or any(s != 1 for s in spread):
+    values = parts(operand)
+    shape = values[0].type.shape
+    if not _is_numeric(operand) or (isinstance(operand, Complex) and function != "add"):
         return None
-    pairs = list(zip(parts(operand), parts(init), strict=True))
-    if (isinstance(operand, Complex) and function != "add") or any(v.type.dtype is DType.BOOL for v, _ in pairs):
+    running = windows.running(shape)
+    if running is not None:
+        op = Cumulative(_RUNNING[function], running[0], reverse=running[1]) if function in _RUNNING else None
+        return None if op is None else rebuild(operand, [_widely(b, op, v) for v in values])
+    strides, dilations, spread = windows.strides, windows.dilations, windows.spread
+    fixed = [d for d in (*shape, *windows.sizes, *(p for pair in windows.pads for p in pair)) if isinstance(d, int)]
+    if len(fixed) != 4 * len(shape) or min(fixed, default=0) < 0 or 0 in shape:
         return None
-    if not all(is_identity(ctx, function, i) for _, i in pairs):
+    sizes = [static(size) for size in windows.sizes]
+    pads = [(static(low), static(high)) for low, high in windows.pads]
+    touched = [a for a in range(len(shape)) if sizes[a] != 1 or strides[a] != 1 or pads[a] != (0, 0)]
+    taps = static(product([sizes[a] for a in touched]))
+    if function not in _POOLS or not touched or taps > MAX_POOL or any(s != 1 for s in spread):
         return None
-    wide_axes = [axis for axis, size in enumerate(window) if size != 1]
-    plain = all(s == 1 for s in (*strides, *dilations))
-    if function in ("add", "mul") and len(wide_axes) == 1 and plain:
-        axis = wide_axes[0]
-        size = pairs[0][0].type.shape[axis]
-        others = all(pads[i] == (0, 0) for i in range(len(window)) if i != axis)
-        if window[axis] == size and others and pads[axis] in ((window[axis] - 1, 0), (0, window[axis] - 1)):
-            fn = "sum" if function == "add" else "prod"
-            op = Cumulative(fn, axis, reverse=pads[axis][0] == 0)
-            return rebuild(operand, [_widely(ctx.b, op, v) for v, _ in pairs])
-    touched = [axis for axis in range(len(window)) if window[axis] != 1 or strides[axis] != 1 or pads[axis] != (0, 0)]
-    taps = int(np.prod([window[a] for a in touched], dtype=np.int64))
-    static = all(isinstance(d, int) and d > 0 for v, _ in pairs for d in v.type.shape)
-    if function not in _POOLS or not touched or taps > 256 or not static or any(p < 0 for pair in pads for p in pair):
+    if any(window_size(shape[a], *pads[a], sizes[a], strides[a], dilations[a]) == 0 for a in touched):
         return None
-    rest = [axis for axis in range(len(window)) if axis not in touched]
-    order = [*rest, *touched]
-    low, high = zip(*(pads[a] for a in touched), strict=True)
+    order = [*(axis for axis in range(len(shape)) if axis not in touched), *touched]
     pool = Pool(
         _POOLS[function],
-        tuple(window[a] for a in touched),
+        tuple(sizes[a] for a in touched),
         tuple(strides[a] for a in touched),
-        tuple(low),
-        tuple(high),
+        tuple(pads[a][0] for a in touched),
+        tuple(pads[a][1] for a in touched),
         tuple(dilations[a] for a in touched),
     )
-    back = [order.index(i) for i in range(len(window))]
-    results = []
-    for value, _ in pairs:
-        if any(window_size(value.type.shape[a], *pads[a], window[a], strides[a], dilations[a]) == 0 for a in touched):
-            return None
-        results.append(c.transpose(ctx.b, _widely(ctx.b, pool, c.transpose(ctx.b, value, order)), back))
-    return rebuild(operand, results)
+    back = [order.index(i) for i in range(len(shape))]
+    return rebuild(operand, [c.transpose(b, _widely(b, pool, c.transpose(b, v, order)), back) for v in values])
 
 
-def _widely(b: GraphBuilder, op: Pool | Cumulative, x: Value) -> Value:
+def _widely(b: GraphBuilder, op: Pool | Cumulative | Reduce, x: Value) -> Value:
     """The operation in a type that holds it: narrow floats in f32, integers below 8 bits in 8."""
     dtype = x.type.dtype
     wide = DType.F32 if dtype in (DType.F16, DType.BF16) else wide_type(dtype)
@@ -196,23 +387,98 @@ def select_and_scatter(ctx: OpContext) -> Operand:
     """Each window of the operand selects one element, which receives the source's; what is in the padding is never selected."""
     b = ctx.b
     operand, source, init = ctx.operands
-    x = parts(operand)[0]
-    rank = x.type.rank
+    shape = parts(operand)[0].type.shape
+    rank = len(shape)
     ones = (1,) * rank
     window, strides = ctx.ints("window_dimensions", ones), ctx.ints("window_strides", ones)
     pads = ctx.pairs("padding", rank)
-    ctx.refuse_unless(x.type.is_static, "select_and_scatter of symbolic sizes")
+    counts = [window_size(shape[i], *pads[i], window[i], strides[i], 1) for i in range(rank)]
+    source = rebuild(source, [c.rebind(b, v, counts) for v in parts(source)])
+    whole = [axis for axis in range(rank) if window[axis] == shape[axis]]
+    rest = [axis for axis in range(rank) if axis not in whole]
+    if all(pair == (0, 0) for pair in pads) and all(window[i] == 1 and counts[i] == shape[i] for i in rest):
+        found = _scatter_to_extremes(ctx, operand, source, init, whole)
+        if found is not None:
+            return found
     ctx.refuse_unless(int(np.prod(window, dtype=np.int64)) <= MAX_TAPS, f"a window of more than {MAX_TAPS} elements")
-    shape = [int(str(d)) for d in x.type.shape]
-    out = parts(source)[0].type.shape
     low, high = [p[0] for p in pads], [p[1] for p in pads]
     zeros = [0] * rank
     padded = rebuild(operand, [pad_value(b, v, c.scalar(b, 0, v.type.dtype), low, high, zeros) for v in parts(operand)])
-    real = np.pad(np.ones(shape, np.bool_), [(max(p, 0), max(q, 0)) for p, q in pads])
-    real = real[tuple(slice(max(-p, 0), real.shape[i] - max(-q, 0)) for i, (p, q) in enumerate(pads))]
     taps = list(cartesian(*(range(k) for k in window)))
-    choice = _select(ctx, padded, real, taps, out, strides)
+    exists = [_inside(b, tap, strides, pads, counts, shape) for tap in taps]
+    choice = _select(ctx, padded, exists, taps, counts, strides)
     return _scatter(ctx, choice, source, init, taps, strides, shape, low)
+
+
+def _scatter_to_extremes(
+    ctx: OpContext, operand: Operand, source: Operand, init: Operand, axes: Sequence[int]
+) -> Operand | None:
+    """For windows that are these axes as a whole and a selection by >= or <=: the first extreme receives the source's element.
+
+    A NaN compares with nothing, so that the selection starts anew after it. None where the selection is another.
+    """
+    b = ctx.b
+    fn = _extreme(ctx)
+    if fn is None or not isinstance(operand, Value) or operand.type.dtype is DType.BOOL:
+        return None
+    x = c.cast(b, operand, wide_type(operand.type.dtype))
+    shape, dtype = x.type.shape, x.type.dtype
+    window = [size if i in axes else 1 for i, size in enumerate(shape)]
+    count = static(product(window))
+    number = c.reshape(b, b.emit(Iota((count,), 0, DType.I64)), window)
+    last = c.scalar(b, count - 1, DType.I64)
+    eligible = c.full(b, True, TensorType(DType.BOOL, shape))
+    if dtype.is_float:
+        nan = b.emit(Compare("ne"), x, x)
+        last_nan = c.reduce(b, "max", c.select(b, nan, number, c.scalar(b, -1, DType.I64)), axes)
+        eligible = c.expand(b, c.compare(b, "gt", number, last_nan), shape)
+    none = identity(fn, dtype)
+    assert none is not None
+    extreme = c.reduce(b, fn, c.select(b, eligible, x, c.scalar(b, none, dtype)), axes)
+    found = b.emit(Binary("and"), eligible, c.compare(b, "eq", x, extreme))
+    place = c.reduce(b, "min", c.select(b, found, number, last), axes)
+    here = c.compare(b, "eq", number, place)
+    combined = _like(b, ctx.region(1).apply([init, source]), [source])
+    pairs = zip((v for o in combined for v in parts(o)), parts(init), strict=True)
+    return rebuild(source, [c.select(b, here, new, old) for new, old in pairs])
+
+
+def _extreme(ctx: OpContext) -> str | None:
+    """`max` or `min` where a selection keeps the first of its arguments if it is >= or <= the second."""
+    block = ctx.region(0).block
+    operations = [op.operation for op in block.operations]
+    if len(operations) != 2 or operations[0].name != "stablehlo.compare" or "TOTAL" in str(operations[0]):
+        return None
+    if list(operations[0].operands) != list(block.arguments):
+        return None
+    direction = str(operations[0].attributes["comparison_direction"])
+    return "max" if "GE" in direction else "min" if "LE" in direction else None
+
+
+def _inside(
+    b: GraphBuilder,
+    tap: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    counts: Sequence[Dim],
+    shape: Sequence[Dim],
+) -> Value | None:
+    """Where a tap sees an element and no padding, broadcastable to the windows; None where it always does."""
+    inside: Value | None = None
+    for axis, (low, high) in enumerate(pads):
+        if low <= 0 and high <= 0:
+            continue
+        size, count = shape[axis], counts[axis]
+        line = b.literal(np.arange(count)) if isinstance(count, int) else b.emit(Iota((count,), 0, DType.I64))
+        place = c.with_scalar(b, "add", c.with_scalar(b, "mul", line, strides[axis]), tap[axis] - low)
+        real = b.emit(
+            Binary("and"),
+            c.compare(b, "ge", place, c.scalar(b, 0, DType.I64)),
+            c.compare(b, "lt", place, _size(b, size)),
+        )
+        real = c.reshape(b, real, [count if i == axis else 1 for i in range(len(shape))])
+        inside = real if inside is None else c.binary(b, "and", inside, real)
+    return inside
 
 
 def _tap(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], strides: Sequence[int]) -> Value:
@@ -224,35 +490,30 @@ def _tap(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], stri
 def _select(
     ctx: OpContext,
     padded: Operand,
-    real: Array,
+    exists: Sequence[Value | None],
     taps: Sequence[Sequence[int]],
-    out: Sequence[Dim],
+    counts: Sequence[Dim],
     strides: Sequence[int],
 ) -> Value:
     """For each window the number of the tap that it selects (i32, -1 for none)."""
     b, region = ctx.b, ctx.region(0)
-    best: Operand | None = None
-    choice = any_chosen = None
-    for number, tap in enumerate(taps):
-        candidate = rebuild(padded, [_tap(b, v, tap, out, strides) for v in parts(padded)])
-        cuts = tuple(slice(t, t + (int(str(n)) - 1) * s + 1, s) for t, n, s in zip(tap, out, strides, strict=True))
-        exists = b.literal(np.ascontiguousarray(real[cuts]))
-        place = c.full(b, number, exists.type.with_dtype(DType.I32))
-        if best is None or choice is None or any_chosen is None:
-            best, any_chosen = candidate, exists
-            choice = b.emit(Select(), exists, place, c.full_like(b, -1, place))
-            continue
+    best = rebuild(padded, [_tap(b, v, taps[0], counts, strides) for v in parts(padded)])
+    none = c.full(b, -1, TensorType(DType.I32, tuple(counts)))
+    choice = c.full_like(b, 0, none) if exists[0] is None else c.select(b, exists[0], c.full_like(b, 0, none), none)
+    for number, tap in enumerate(taps[1:], 1):
+        candidate = rebuild(padded, [_tap(b, v, tap, counts, strides) for v in parts(padded)])
         (keep,) = region.apply([best, candidate])
         assert isinstance(keep, Value)
-        keep = c.expand(b, keep, exists.type.shape)
-        better = b.emit(Binary("or"), b.emit(Unary("not"), keep), b.emit(Unary("not"), any_chosen))
-        taken = b.emit(Binary("and"), exists, better)
+        taken = b.emit(Unary("not"), c.expand(b, keep, counts))
+        if exists[0] is not None:
+            taken = b.emit(Binary("or"), taken, c.compare(b, "lt", choice, c.scalar(b, 0, DType.I32)))
+        inside = exists[number]
+        if inside is not None:
+            taken = c.binary(b, "and", taken, inside)
         best = rebuild(
             best, [b.emit(Select(), taken, new, old) for new, old in zip(parts(candidate), parts(best), strict=True)]
         )
-        choice = b.emit(Select(), taken, place, choice)
-        any_chosen = b.emit(Binary("or"), any_chosen, exists)
-    assert choice is not None
+        choice = c.select(b, taken, c.scalar(b, number, DType.I32), choice)
     return choice
 
 
@@ -263,7 +524,7 @@ def _scatter(
     init: Operand,
     taps: Sequence[Sequence[int]],
     strides: Sequence[int],
-    shape: Sequence[int],
+    shape: Sequence[Dim],
     low: Sequence[int],
 ) -> Operand:
     """Tap by tap: the windows that selected it put their source elements to its places, all different, and combine there."""
@@ -287,12 +548,13 @@ def _placed(
     x: Value,
     tap: Sequence[int],
     strides: Sequence[int],
-    shape: Sequence[int],
+    shape: Sequence[Dim],
     low: Sequence[int],
     fill: int,
 ) -> Value:
     """Elements of a result of windows at the operand's places that one tap sees."""
     starts = [t - p for t, p in zip(tap, low, strict=True)]
-    spans = [(int(str(n)) - 1) * s + 1 for n, s in zip(x.type.shape, strides, strict=True)]
+    spans = [(n - 1) * s + 1 for n, s in zip(x.type.shape, strides, strict=True)]
     ends = [size - start - span for size, start, span in zip(shape, starts, spans, strict=True)]
-    return pad_value(b, x, c.scalar(b, fill, x.type.dtype), starts, ends, [s - 1 for s in strides])
+    placed = pad_value(b, x, c.scalar(b, fill, x.type.dtype), starts, ends, [s - 1 for s in strides])
+    return c.rebind(b, placed, shape)

@@ -1,0 +1,434 @@
+"""Windows, top_k and random bits whose sizes arrive as tensors, gradients of pools, and what integer division has at its edges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jaxlib")
+
+import stablehlo_cases
+
+from fornaxc.errors import UnsupportedError
+from fornaxc.importers.stablehlo.importer import import_module
+from fornaxc.importers.stablehlo.reader import module_of, parse_text
+from fornaxc.importers.stablehlo.types import ELEMENTS
+from fornaxc.ir.checker import check
+from fornaxc.ir.graph import Graph
+from fornaxc.ir.interpreter import run
+from fornaxc.ir.ops import Cumulative, Pool
+
+Arrays = list[np.ndarray]
+CASES = Path(__file__).parent.parent / "stablehlo_suite" / "cases"
+
+
+def imported(text: str) -> Graph:
+    graph = import_module(module_of(parse_text(text, "module"), Path("module")), {})
+    check(graph)
+    return graph
+
+
+def results(text: str, *inputs: np.ndarray) -> Arrays:
+    return run(imported(text), list(inputs))
+
+
+def operations(graph: Graph) -> Counter[str]:
+    return Counter(type(node.op).__name__ for node in graph.walk())
+
+
+def vector(name: str, *entries: str) -> str:
+    """An i32 vector of SSA values of one element."""
+    types = ", ".join(["tensor<1xi32>"] * len(entries))
+    return f"%{name} = stablehlo.concatenate {', '.join(entries)}, dim = 0 : ({types}) -> tensor<{len(entries)}xi32>"
+
+
+def rows(
+    operation: str,
+    init: str,
+    *,
+    size: str = "%n",
+    pads: tuple[str, str] = ("%before", "%zero"),
+    stride: str = "%one",
+    dtype: str = "i32",
+    arguments: str = "",
+) -> str:
+    """Windows along the second of two symbolic axes, as jax writes them; %n is its size, %before one less."""
+    x, element = f"tensor<?x?x{dtype}>", f"tensor<{dtype}>"
+    return f"""
+    func.func @body(%a: {element}, %b: {element}) -> {element} {{
+      %r = {operation} : {element}
+      return %r : {element} }}
+    func.func @main(%x: {x}{arguments}) -> {x} {{
+      %init = stablehlo.constant dense<{init}> : {element}
+      %zero = stablehlo.constant dense<0> : tensor<1xi32>
+      %one = stablehlo.constant dense<1> : tensor<1xi32>
+      %two = stablehlo.constant dense<2> : tensor<1xi32>
+      %size = stablehlo.get_dimension_size %x, dim = 1 : ({x}) -> tensor<i32>
+      %n = stablehlo.reshape %size : (tensor<i32>) -> tensor<1xi32>
+      %before = stablehlo.subtract %n, %one : tensor<1xi32>
+      {vector("sizes", "%one", size)}
+      {vector("strides", "%one", stride)}
+      {vector("ones", "%one", "%one")}
+      {vector("flat", "%zero", "%zero", *pads)}
+      %pads = stablehlo.reshape %flat : (tensor<4xi32>) -> tensor<2x2xi32>
+      %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %init, %sizes, %strides, %ones, %ones, %pads)
+        {{api_version = 2 : i32, called_computations = [@body]}} :
+        ({x}, {element}, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2x2xi32>) -> {x}
+      return %r : {x} }}"""
+
+
+ADD, MUL, MAX, MIN = (f"stablehlo.{name} %a, %b" for name in ("add", "multiply", "maximum", "minimum"))
+FROM_END = ("%zero", "%before")
+LEAST, GREATEST = "-2147483648", "2147483647"
+
+
+def test_places_are_counted_from_a_mask_of_any_length() -> None:
+    graph = imported(rows(ADD, "0"))
+    assert operations(graph)["Cumulative"] == 1 and not operations(graph)["While"]
+    mask = np.array([[0, 1, 1, 1], [1, 1, 0, 1]], np.int32)
+    assert run(graph, [mask])[0].tolist() == [[0, 1, 2, 3], [1, 2, 2, 3]]
+    assert run(graph, [mask[:, :1]])[0].tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("operation", "init", "forward", "backward"),
+    [
+        (ADD, "0", [3, 2, 7, 4, 9], [9, 6, 7, 2, 5]),
+        (MUL, "1", [3, -3, -15, 45, 225], [225, 75, -75, -15, 5]),
+        (MAX, LEAST, [3, 3, 5, 5, 5], [5, 5, 5, 5, 5]),
+        (MIN, GREATEST, [3, -1, -1, -3, -3], [-3, -3, -3, -3, 5]),
+    ],
+)
+def test_running_reductions(operation: str, init: str, forward: list[int], backward: list[int]) -> None:
+    x = np.array([[3, -1, 5, -3, 5]], np.int32)
+    assert results(rows(operation, init), x)[0].tolist() == [forward]
+    assert results(rows(operation, init, pads=FROM_END), x)[0].tolist() == [backward]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 9])
+def test_a_running_maximum_of_every_length(length: int) -> None:
+    x = np.array([[4, 1, 5, 3, 9, 2, 6, 11, 7], [2, 7, 1, 8, 2, 8, 1, 8, 9]], np.float32)[:, :length]
+    text = rows(MAX, "0xFF800000", dtype="f32")
+    assert results(text, x)[0].tolist() == np.maximum.accumulate(x, 1).tolist()
+    backward = results(rows(MAX, "0xFF800000", dtype="f32", pads=FROM_END), x)[0]
+    assert backward.tolist() == np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1].tolist()
+
+
+def test_running_reductions_by_a_function_that_has_no_name() -> None:
+    text = rows(f"{ADD} : tensor<i32>\n%s = stablehlo.negate %r : tensor<i32>\n%t = stablehlo.negate %s", "0")
+    (found,) = results(
+        text.replace("return %r : tensor<i32> }", "return %t : tensor<i32> }"), np.array([[1, 2, 3, 4]], np.int32)
+    )
+    assert found.tolist() == [[1, 3, 6, 10]]
+
+
+def test_a_running_pair_of_reductions() -> None:
+    x, i = "tensor<?xi32>", "tensor<1xi32>"
+    text = f"""
+    func.func @body(%a: tensor<i32>, %b: tensor<i32>, %c: tensor<i32>, %d: tensor<i32>) -> (tensor<i32>, tensor<i32>) {{
+      %0 = stablehlo.add %a, %c : tensor<i32>
+      %1 = stablehlo.maximum %b, %d : tensor<i32>
+      return %0, %1 : tensor<i32>, tensor<i32> }}
+    func.func @main(%x: {x}, %y: {x}) -> ({x}, {x}) {{
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %least = stablehlo.constant dense<{LEAST}> : tensor<i32>
+      %one = stablehlo.constant dense<1> : {i}
+      %none = stablehlo.constant dense<0> : {i}
+      %size = stablehlo.get_dimension_size %x, dim = 0 : ({x}) -> tensor<i32>
+      %n = stablehlo.reshape %size : (tensor<i32>) -> {i}
+      %before = stablehlo.subtract %n, %one : {i}
+      {vector("flat", "%before", "%none")}
+      %pads = stablehlo.reshape %flat : (tensor<2xi32>) -> tensor<1x2xi32>
+      %r:2 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %y, %zero, %least, %n, %one, %one, %one, %pads)
+        {{called_computations = [@body]}} :
+        ({x}, {x}, tensor<i32>, tensor<i32>, {i}, {i}, {i}, {i}, tensor<1x2xi32>) -> ({x}, {x})
+      return %r#0, %r#1 : {x}, {x} }}"""
+    found = results(text, np.array([1, 2, 3], np.int32), np.array([-5, 4, 1], np.int32))
+    assert [v.tolist() for v in found] == [[1, 3, 6], [-5, 4, 4]]
+
+
+def test_what_counts_as_padding_where_the_initial_value_is_not_neutral() -> None:
+    """Each window holds it once for every place outside, and starts from it."""
+    assert results(rows(ADD, "10"), np.array([[1, 2, 3]], np.int32))[0].tolist() == [[31, 23, 16]]
+
+
+@pytest.mark.parametrize(
+    ("size", "pads", "found"),
+    [
+        ("%n", ("%one", "%one"), [[6, 10, 9]]),  # the window grows with the axis
+        ("%n", ("%zero", "%zero"), [[10]]),
+        ("%two", ("%zero", "%before"), [[3, 5, 7, 4, 0, 0]]),  # the padding alone does
+        ("%w", ("%one", "%zero"), [[3, 6, 9]]),  # data decides
+    ],
+)
+def test_windows_of_symbolic_size(size: str, pads: tuple[str, str], found: list[list[int]]) -> None:
+    x, width = np.array([[1, 2, 3, 4]], np.int32), np.array([3], np.int32)
+    text = rows(ADD, "0", size=size, pads=pads, arguments=", %w: tensor<1xi32>")
+    assert results(text, x, width)[0].tolist() == found
+
+
+def test_windows_of_symbolic_size_that_stride() -> None:
+    x = np.array([[5, 1, 2, 9, 3]], np.int32)
+    text = rows(MAX, LEAST, size="%w", pads=("%one", "%one"), stride="%two", arguments=", %w: tensor<1xi32>")
+    assert results(text, x, np.array([3], np.int32))[0].tolist() == [[5, 9, 9]]
+    assert results(text, x, np.array([4], np.int32))[0].tolist() == [[5, 9]]
+
+
+def test_strides_must_be_known() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        results(rows(ADD, "0", stride="%n"), np.ones((1, 3), np.int32))
+    assert caught.value.details[0]["reason"].startswith("window_strides[1] is the size d1, which must be known")
+
+
+def running(operation: str, init: str, size: int, *, reverse: bool) -> str:
+    pads = f"[0, {size - 1}]" if reverse else f"[{size - 1}, 0]"
+    return f"""func.func @main(%x: tensor<2x{size}xf32>) -> tensor<2x{size}xf32> {{
+      %init = stablehlo.constant dense<{init}> : tensor<f32>
+      %r = "stablehlo.reduce_window"(%x, %init) <{{padding = dense<[[0, 0], {pads}]> : tensor<2x2xi64>,
+        window_dimensions = array<i64: 1, {size}>}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %0 = {operation} : tensor<f32>
+        stablehlo.return %0 : tensor<f32>
+      }}) : (tensor<2x{size}xf32>, tensor<f32>) -> tensor<2x{size}xf32>
+      return %r : tensor<2x{size}xf32> }}"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("operation", "init", "fn"), [(ADD, "0.0", "sum"), (MUL, "1.0", "prod")])
+def test_static_running_sums_and_products_are_no_windows(operation: str, init: str, fn: str, reverse: bool) -> None:
+    graph = imported(running(operation, init, 300, reverse=reverse))
+    assert [node.op for node in graph.nodes] == [Cumulative(fn, 1, reverse=reverse)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("operation", "init"), [(MAX, "0xFF800000"), (MIN, "0x7F800000")])
+def test_static_running_extremes_take_logarithmically_many_steps(operation: str, init: str, reverse: bool) -> None:
+    graph = imported(running(operation, init, 200, reverse=reverse))
+    assert operations(graph)["Binary"] == 8 and not any(isinstance(node.op, Pool) for node in graph.nodes)
+    x = np.random.default_rng(0).standard_normal((2, 200)).astype(np.float32)
+    line = x[:, ::-1] if reverse else x
+    wanted = (np.maximum if operation == MAX else np.minimum).accumulate(line, 1)
+    assert run(graph, [x])[0].tolist() == (wanted[:, ::-1] if reverse else wanted).tolist()
+
+
+def top_k(k: str) -> str:
+    x, places = "tensor<?x?xf32>", "tensor<?x?xi32>"
+    return f"""func.func @main(%x: {x}, %k: tensor<i32>) -> ({x}, {places}) {{
+      %n = stablehlo.get_dimension_size %x, dim = 1 : ({x}) -> tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %half = stablehlo.divide %n, %two : tensor<i32>
+      %r:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%x, {k}) {{api_version = 2 : i32}} :
+        ({x}, tensor<i32>) -> ({x}, {places})
+      return %r#0, %r#1 : {x}, {places} }}"""
+
+
+def test_the_largest_of_which_a_size_says_how_many() -> None:
+    x = np.array([[3, 7, 7, 1], [np.nan, -1, 2, np.inf]], np.float32)
+    values, places = results(top_k("%half"), x, np.array(0, np.int32))
+    assert places.tolist() == [[1, 2], [0, 3]] and values[0].tolist() == [7, 7] and values[1, 1] == np.inf
+    assert results(top_k("%half"), x[:, :3], np.array(0, np.int32))[1].tolist() == [[1], [0]]
+
+
+def test_the_largest_of_which_data_says_how_many() -> None:
+    x = np.array([[3, 7, 7, 1]], np.float32)
+    for k, found in ((1, [[1]]), (3, [[1, 2, 0]]), (4, [[1, 2, 0, 3]])):
+        assert results(top_k("%k"), x, np.array(k, np.int32))[1].tolist() == found
+
+
+TWO_WORDS = [0x0123456789ABCDEF, 0xFEDCBA9876543210]
+THREE_WORDS = [0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFE, 7]
+
+
+def random_bits(words: int, algorithm: str, shape: str, dtype: str) -> str:
+    state, bits = f"tensor<{words}xui64>", f"tensor<{shape}x{dtype}>"
+    return f"""func.func @main(%s: {state}) -> ({state}, {bits}) {{
+      %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : ({state}) -> ({state}, {bits})
+      return %0, %1 : {state}, {bits} }}"""
+
+
+@pytest.mark.parametrize("algorithm", ["DEFAULT", "PHILOX"])
+@pytest.mark.parametrize(
+    ("state", "shape", "dtype", "moved", "bits"),
+    [
+        (TWO_WORDS, "2x3", "ui32", 2, [516242754, 3483603125, 4062402306, 3877632279, 3410436889, 3598874490]),
+        (TWO_WORDS, "3", "ui64", 2, [14961961494634642754, 16654303828281349890, 15457048240369115929]),
+        (TWO_WORDS, "5", "ui16", 2, [15682, 37045, 22274, 63767, 8985]),
+        (TWO_WORDS, "5", "ui8", 2, [66, 181, 2, 23, 25]),
+        (
+            [5, 2**64 - 2],
+            "9",
+            "ui32",
+            3,
+            [1981577808, 3616989187, 3826979642, 1386173831, 1314562490, 4035658752, 2543735481, 4162936588, 64677483],
+        ),
+        (THREE_WORDS, "5", "ui32", 2, [1813943045, 3770785957, 2667958831, 2617361949, 3639791265]),
+        (THREE_WORDS, "3", "ui64", 2, [16195402367345005317, 11241483975417778735, 17293342034621550241]),
+        (THREE_WORDS, "5", "ui8", 2, [5, 165, 47, 29, 161]),
+    ],
+)
+def test_the_bits_of_xla(algorithm: str, state: list[int], shape: str, dtype: str, moved: int, bits: list[int]) -> None:
+    """As jaxlib 0.10.2 has them on CPUs, where DEFAULT is Philox for both sizes of the state."""
+    after, found = results(random_bits(len(state), algorithm, shape, dtype), np.array(state, np.uint64))
+    assert found.reshape(-1).tolist() == bits
+    key, *counter = state
+    total = sum(word << 64 * i for i, word in enumerate(counter)) + moved
+    assert after.tolist() == [key, *((total >> 64 * i) % 2**64 for i in range(len(counter)))]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "moved", "bits"),
+    [
+        ("4", "ui32", 2, [2963079838, 2105865281, 1822680882, 2755357497]),
+        ("3", "ui32", 2, [2963079838, 2105865281, 1822680882]),
+        ("3x2", "ui8", 3, [158, 65, 50, 57, 23, 110]),
+    ],
+)
+def test_the_threefry_bits_of_xla(shape: str, dtype: str, moved: int, bits: list[int]) -> None:
+    """As jaxlib 0.10.2 has them on CPUs: the two words of a block are neighbours."""
+    key, counter = 0x0123456789ABCDEF, 5
+    after, found = results(random_bits(2, "THREE_FRY", shape, dtype), np.array([key, counter], np.uint64))
+    assert found.reshape(-1).tolist() == bits
+    assert after.tolist() == [key, counter + moved]
+
+
+def dynamic_bits(algorithm: str, shape: tuple[str, str], dtype: str, declared: str = "?x3") -> str:
+    bits = f"tensor<{declared}x{dtype}>"
+    return f"""func.func @main(%s: tensor<2xui64>, %x: tensor<?xi32>) -> (tensor<2xui64>, {bits}) {{
+      %two = stablehlo.constant dense<2> : tensor<1xi32>
+      %three = stablehlo.constant dense<3> : tensor<1xi32>
+      %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+      %n = stablehlo.reshape %size : (tensor<i32>) -> tensor<1xi32>
+      %twice = stablehlo.multiply %n, %two : tensor<1xi32>
+      {vector("shape", *shape)}
+      %0:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%s, %shape)
+        {{api_version = 2 : i32, rng_algorithm = #stablehlo<rng_algorithm {algorithm}>}} :
+        (tensor<2xui64>, tensor<2xi32>) -> (tensor<2xui64>, {bits})
+      return %0#0, %0#1 : tensor<2xui64>, {bits} }}"""
+
+
+@pytest.mark.parametrize("dtype", ["ui8", "ui32", "ui64"])
+@pytest.mark.parametrize("algorithm", ["DEFAULT", "THREE_FRY"])
+def test_bits_of_symbolic_shape_are_those_of_the_size(algorithm: str, dtype: str) -> None:
+    state = np.array(TWO_WORDS, np.uint64)
+    for size in (1, 2, 3):
+        found = results(dynamic_bits(algorithm, ("%twice", "%three"), dtype), state, np.zeros(size, np.int32))
+        wanted = results(random_bits(2, algorithm, f"{2 * size}x3", dtype), state)
+        assert [v.tolist() for v in found] == [v.tolist() for v in wanted]
+
+
+def test_threefry_wants_to_know_which_axis_is_even() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        results(dynamic_bits("THREE_FRY", ("%n", "%three"), "ui32"), np.zeros(2, np.uint64), np.zeros(1, np.int32))
+    assert "Threefry bits of the size d0, which must be known" in caught.value.details[0]["reason"]
+
+
+def scattered(x: str, source: str, direction: str, windows: str) -> str:
+    return f"""func.func @main(%x: tensor<{x}xf32>, %s: tensor<{source}xf32>) -> tensor<{x}xf32> {{
+      %init = stablehlo.constant dense<0.0> : tensor<f32>
+      %r = "stablehlo.select_and_scatter"(%x, %s, %init) <{{{windows}}}> ({{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %0 = stablehlo.compare {direction}, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %0 : tensor<i1>
+      }}, {{
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %0 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %0 : tensor<f32>
+      }}) : (tensor<{x}xf32>, tensor<{source}xf32>, tensor<f32>) -> tensor<{x}xf32>
+      return %r : tensor<{x}xf32> }}"""
+
+
+IMAGES = np.array([[[2, 0, 0, 0], [0, 2, 2, 1], [0, 0, 0, 1]], [[1, 1, 0, 0], [2, 2, 0, 0], [1, 1, 2, 1]]], np.float32)
+SLIDING = (
+    "window_dimensions = array<i64: 1, 2, 2>, window_strides = array<i64: 1, 1, 2>,"
+    " padding = dense<[[0, 0], [0, 1], [1, 1]]> : tensor<3x2xi64>"
+)
+
+
+@pytest.mark.parametrize("shape", ["2x3x4", "?x3x4", "?x?x?"])
+def test_the_gradient_of_a_maximum_over_windows(shape: str) -> None:
+    source = np.arange(10, 28, dtype=np.float32).reshape(2, 3, 3)
+    counts = shape if "?" in shape.replace("?x3x4", "") else shape.replace("3x4", "3x3")
+    (found,) = results(scattered(shape, counts, "GE", SLIDING), IMAGES, source)
+    assert found.tolist() == [
+        [[10, 0, 0, 0], [13, 25, 0, 27], [16, 17, 0, 18]],
+        [[0, 0, 0, 21], [41, 43, 0, 0], [25, 0, 26, 51]],
+    ]
+
+
+@pytest.mark.parametrize(("direction", "places"), [("GE", [[0, 0], [1, 0]]), ("LE", [[0, 1], [0, 2]])])
+@pytest.mark.parametrize("batch", ["2", "?"])
+def test_the_gradient_of_an_extreme_over_everything(batch: str, direction: str, places: list[list[int]]) -> None:
+    whole = "window_dimensions = array<i64: 1, 3, 4>"
+    source = np.array([10, 11], np.float32).reshape(2, 1, 1)
+    (found,) = results(scattered(f"{batch}x3x4", f"{batch}x1x1", direction, whole), IMAGES, source)
+    wanted = np.zeros_like(IMAGES)
+    for image, (row, column) in enumerate(places):
+        wanted[image, row, column] = 10 + image
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("line", "largest", "least"),
+    [
+        ([1, np.nan, 3, 2], 2, 3),
+        ([1, 2, 3, np.nan], 3, 3),
+        ([np.nan, 5, 5, 1], 1, 3),
+        ([0.0, -0.0, 0.0, -0.0], 0, 0),
+        ([np.nan, -np.inf, -np.inf, -np.inf], 1, 1),
+    ],
+)
+def test_a_selection_starts_anew_after_nan(line: list[float], largest: int, least: int) -> None:
+    """As XLA has it, whose windows are searched from the front."""
+    for direction, place in (("GE", largest), ("LE", least)):
+        text = scattered("4", "1", direction, "window_dimensions = array<i64: 4>")
+        (found,) = results(text, np.array(line, np.float32), np.array([7], np.float32))
+        assert found.tolist() == [7 if i == place else 0 for i in range(4)]
+
+
+def test_windows_of_one_element_that_stride_leave_out_the_others() -> None:
+    text = scattered("2x3", "1x3", "GE", "window_dimensions = array<i64: 1, 1>, window_strides = array<i64: 2, 1>")
+    (found,) = results(text, np.zeros((2, 3), np.float32), np.array([[7, 8, 9]], np.float32))
+    assert found.tolist() == [[7, 8, 9], [0, 0, 0]]
+
+
+def test_the_gradient_of_a_maximum_over_a_large_image_is_small() -> None:
+    graph = imported(scattered("?x64x96x3", "?x1x1x3", "GE", "window_dimensions = array<i64: 1, 64, 96, 1>"))
+    assert len(graph.nodes) < 50
+    x = np.zeros((2, 64, 96, 3), np.float32)
+    x[0, 40, 50, 0] = x[0, 60, 1, 1] = x[1, 63, 95, 2] = 1
+    (found,) = run(graph, [x, np.ones((2, 1, 1, 3), np.float32)])
+    places = [[0, 0, 0, 2], [0, 40, 50, 0], [0, 60, 1, 1], [1, 0, 0, 0], [1, 0, 0, 1], [1, 63, 95, 2]]
+    assert np.argwhere(found).tolist() == places
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dividend", "divisor", "quotient", "remainder"),
+    [
+        ("i32", [7, -7, 0, -(2**31), -(2**31), 7], [0, 0, 0, -1, 0, -2], [-1, -1, -1, -(2**31), -1, -3], [7, -7, 0, 0, -(2**31), 1]),
+        ("i8", [7, -128, -128, -7], [0, -1, 0, 2], [-1, -128, -1, -3], [7, 0, -128, -1]),
+        ("i64", [5, -(2**63), -5], [0, -1, 3], [-1, -(2**63), -1], [5, 0, -2]),
+        ("ui32", [7, 0, 2**32 - 1], [0, 0, 2], [2**32 - 1, 2**32 - 1, 2**31 - 1], [7, 0, 1]),
+        ("ui8", [7, 255], [0, 16], [255, 15], [7, 15]),
+        ("i4", [7, -8, -8, -7], [0, -1, 0, 2], [-1, -8, -1, -3], [7, 0, -8, -1]),
+        ("ui4", [7, 15], [0, 4], [15, 3], [7, 3]),
+    ],
+)  # fmt: skip
+def test_integer_division_at_its_edges(
+    dtype: str, dividend: list[int], divisor: list[int], quotient: list[int], remainder: list[int]
+) -> None:
+    t = f"tensor<{len(dividend)}x{dtype}>"
+    text = f"""func.func @main(%a: {t}, %b: {t}) -> ({t}, {t}) {{
+      %0 = stablehlo.divide %a, %b : {t}
+      %1 = stablehlo.remainder %a, %b : {t}
+      return %0, %1 : {t}, {t} }}"""
+    kind = ELEMENTS[dtype].numpy
+    found = results(text, np.array(dividend, kind), np.array(divisor, kind))
+    assert [v.tolist() for v in found] == [quotient, remainder]
+
+
+def test_the_modules_that_check_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = stablehlo_cases.count(CASES, "dynamic.mlir")
+    assert set(counts) == {"pass"}, capsys.readouterr().out
