@@ -45,6 +45,7 @@ def bisection(
         "seed",
         "rtol",
         "atol",
+        "tolerances",
         "cache_dir",
         "host_fallback",
         "timeout",

@@ -20,13 +20,23 @@ from fornaxc.cli.text import facts
     help="What fails: the numbers, MAX's compile, or a command (status other than 0). {} in the command is the candidate's file, which "
     "else is its last argument; its inputs lie beside it as .npz.",
 )  # fmt: skip
-@click.option("-o", "--output", type=options.FILE, required=True, metavar="OUT.onnx", help="The small model to write.")
+@click.option(
+    "-o", "--output", type=options.FILE, required=True, metavar="OUT.onnx",
+    help="The small model to write: ONNX, also of a StableHLO model.",
+)  # fmt: skip
 @options.target("What to compile for")
 @options.inputs
+@click.option("--edge-cases", is_flag=True, help="Also try the edge sets of `verify --edge-cases`.")
 @options.dims
 @options.choice
 @options.seed
 @options.tolerances
+@click.option(
+    "--tolerances",
+    type=options.FILE,
+    metavar="FILE.toml",
+    help="Tolerances by output, with reasons; default STEM.tolerances.toml beside the model, where there is one.",
+)
 @options.cache_dir
 @options.optimization(1)
 @options.timeout
@@ -34,8 +44,9 @@ from fornaxc.cli.text import facts
 def command(session: Session, model: Path, output: Path, **choices: Any) -> int:
     """Make a small model that fails as MODEL does, for a report that gives nothing of MODEL away.
 
-    Writes OUT.onnx, its inputs OUT.npz and a report OUT.md. Names of MODEL are not in them, and its numbers only where it does not
-    fail with seeded random ones; the report says so.
+    Writes OUT.onnx, also of a StableHLO model, its inputs OUT.npz and a report OUT.md; where a tolerance of what differs is stated in a file, that
+    is in OUT.tolerances.toml. Names of MODEL are not in them, and its numbers only where it does not fail with seeded random ones; the
+    report says so.
 
     \b
     Examples:
@@ -59,6 +70,7 @@ def _text(document: dict[str, Any]) -> str:
         facts(
             {
                 "fails with": document["signature"],
+                "inputs": document["sample"],
                 "nodes": f"{document['nodes']} of {document['nodes_before']}",
                 "operations": document["operations"],
                 "rounds": document["rounds"],

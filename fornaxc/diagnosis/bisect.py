@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fornaxc.diagnosis.allowed import AllowedErrors
+from fornaxc.diagnosis.allowed import DEFAULT, AllowedErrors, Chosen
 from fornaxc.diagnosis.deviation import Deviation, deviation, differs
 from fornaxc.diagnosis.rounds import Search
 from fornaxc.diagnosis.taps import GROUP_BYTES, Tapped, ancestors, prefix, tapped
@@ -85,8 +85,7 @@ def bisect(
     graph: Graph,
     inputs: Sequence[Array],
     *,
-    rtol: float | None = None,
-    atol: float | None = None,
+    chosen: Chosen = DEFAULT,
     group_bytes: int = GROUP_BYTES,
 ) -> Search[Found]:
     """Search `graph`, as it is lowered, for the first node that the device computes wrongly on these inputs."""
@@ -102,7 +101,7 @@ def bisect(
     failures = [f"{o.status} in phase {o.phase}: {o.error}" for o in outcomes.values() if o.status != "ok"]
     if failures:
         return Found("failed", notes=[*notes, *failures])
-    steps = _steps(graph, inputs, _fetched(programs, outcomes), rtol, atol)
+    steps = _steps(graph, inputs, _fetched(programs, outcomes), chosen)
     guilty = next((s for s in steps if s.own is not None and s.own.failed), None)
     if guilty is None:
         ends = set(graph.outputs)
@@ -110,8 +109,8 @@ def bisect(
             worst = max((s for s in steps if s.own is not None), key=lambda s: s.own.relative if s.own else 0.0)
             notes.append("no node is wrong by itself: the errors add up; named is the node that adds most")
             return Found("accumulated", worst.node, False, steps, notes)
-        return (yield from _without_taps(graph, inputs, steps, notes, rtol, atol))
-    confirmed = yield from _confirm(graph, inputs, guilty.node, rtol, atol)
+        return (yield from _without_taps(graph, inputs, steps, notes, chosen))
+    confirmed = yield from _confirm(graph, inputs, guilty.node, chosen)
     if not confirmed:
         notes.append("a program without taps that ends at this node is right: the taps change what MAX fuses")
     return Found("node", guilty.node, confirmed, steps, notes)
@@ -125,12 +124,11 @@ def _steps(
     graph: Graph,
     inputs: Sequence[Array],
     fetched: Mapping[Value, Array],
-    rtol: float | None,
-    atol: float | None,
+    chosen: Chosen,
 ) -> list[Step]:
     """Compare every fetched value. What was not fetched is computed from what was."""
     device: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
-    allowed = AllowedErrors(graph, inputs, rtol, atol)
+    allowed = AllowedErrors(graph, inputs, chosen)
     steps = []
     for index, (node, references, sizes) in enumerate(trace(graph, inputs)):
         used = [*node.inputs, *(v for r in node.regions for v in r.captures())]
@@ -152,15 +150,13 @@ def _steps(
     return steps
 
 
-def _confirm(graph: Graph, inputs: Sequence[Array], node: Node, rtol: float | None, atol: float | None) -> Search[bool]:
+def _confirm(graph: Graph, inputs: Sequence[Array], node: Node, chosen: Chosen) -> Search[bool]:
     """Whether a program without taps that ends at `node` is wrong there."""
-    wrong = yield from _wrong_ends(graph, inputs, [node], rtol, atol)
+    wrong = yield from _wrong_ends(graph, inputs, [node], chosen)
     return wrong[0]
 
 
-def _wrong_ends(
-    graph: Graph, inputs: Sequence[Array], nodes: Sequence[Node], rtol: float | None, atol: float | None
-) -> Search[list[bool]]:
+def _wrong_ends(graph: Graph, inputs: Sequence[Array], nodes: Sequence[Node], chosen: Chosen) -> Search[list[bool]]:
     """For each node, whether a program that gives its results and nothing else gives wrong ones."""
     programs = [Program(f"end{i}", prefix(graph, n.outputs), [inputs]) for i, n in enumerate(nodes)]
     outcomes = yield programs
@@ -170,7 +166,7 @@ def _wrong_ends(
         if outcome.status != "ok":
             wrong.append(True)
             continue
-        wrong.append(differs(program.graph, inputs, outcome.outputs[0], run(program.graph, inputs), rtol, atol))
+        wrong.append(differs(program.graph, inputs, outcome.outputs[0], run(program.graph, inputs), chosen))
     return wrong
 
 
@@ -179,13 +175,12 @@ def _without_taps(
     inputs: Sequence[Array],
     steps: Sequence[Step],
     notes: list[str],
-    rtol: float | None,
-    atol: float | None,
+    chosen: Chosen,
 ) -> Search[Found]:
     """With taps all is right: look for the first node at which a program without taps is wrong."""
     makers = {v: node for node in graph.nodes for v in node.outputs}
     ends = list(dict.fromkeys(makers[v] for v in graph.outputs if v in makers))
-    wrong = yield from _wrong_ends(graph, inputs, ends, rtol, atol)
+    wrong = yield from _wrong_ends(graph, inputs, ends, chosen)
     bad = [node for node, is_wrong in zip(ends, wrong, strict=True) if is_wrong]
     if not bad:
         return Found("none", steps=steps, notes=notes)
@@ -193,7 +188,7 @@ def _without_taps(
     low, high = -1, len(path) - 1  # the program is right at `low`, wrong at `high`
     while high - low > 1:
         probes = sorted({low + (high - low) * i // (PROBES + 1) for i in range(1, PROBES + 1)} - {low})
-        wrong = yield from _wrong_ends(graph, inputs, [path[i] for i in probes], rtol, atol)
+        wrong = yield from _wrong_ends(graph, inputs, [path[i] for i in probes], chosen)
         first = next((i for i, is_wrong in zip(probes, wrong, strict=True) if is_wrong), None)
         low = max((i for i in probes if first is None or i < first), default=low)
         high = high if first is None else first

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fornaxc.diagnosis.allowed import Chosen
 from fornaxc.diagnosis.deviation import differs
 from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.rounds import Search
@@ -92,7 +93,8 @@ def _verdict(case: Case, outcome: Outcome, rtol: float | None, atol: float | Non
         wanted = run(case.graph, case.inputs)
     except Exception:  # inputs that the model does not take
         return ""
-    return WRONG if differs(case.graph, case.inputs, outcome.outputs[0], wanted, rtol, atol) else ""
+    stated = {v: case.stated[v.type.dtype] for v in case.graph.outputs if v.type.dtype in case.stated}
+    return WRONG if differs(case.graph, case.inputs, outcome.outputs[0], wanted, Chosen(rtol, atol, stated)) else ""
 
 
 def signature(outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.diagnosis.allowed import Allowed, AllowedErrors
+from fornaxc.diagnosis.allowed import DEFAULT, Allowed, AllowedErrors, Chosen
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification.compare import compare_within
 
@@ -47,10 +47,9 @@ def differs(
     inputs: Sequence[Array],
     outputs: Sequence[Array],
     references: Sequence[Array],
-    rtol: float | None = None,
-    atol: float | None = None,
+    chosen: Chosen = DEFAULT,
 ) -> bool:
-    """Whether any output of a graph on these inputs is farther from its reference than the graph, or `rtol` and `atol`, allow."""
-    allowed = AllowedErrors(graph, inputs, rtol, atol)
+    """Whether any output of a graph on these inputs is farther from its reference than the graph, or what is `chosen`, allows."""
+    allowed = AllowedErrors(graph, inputs, chosen)
     found = zip(graph.outputs, outputs, references, strict=True)
     return any(deviation(got, wanted, allowed.so_far(value)).failed for value, got, wanted in found)

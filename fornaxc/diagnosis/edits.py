@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,18 @@ from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Origin, V
 from fornaxc.ir.interpreter import trace
 from fornaxc.ir.ops import Op
 from fornaxc.ir.types import DType, TensorType
+from fornaxc.verification.tolerances import Stated
 
 SHAPE_FIELDS = frozenset({"shape", "sizes", "values", "size", "k"})  # fields of operations that hold sizes of tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A graph and the inputs, in its order, on which it is checked."""
+    """A graph and the inputs, in its order, on which it is checked; and what a user stated of its outputs, by element type."""
 
     graph: Graph
     inputs: tuple[Array, ...]
+    stated: Mapping[DType, Stated] = field(default_factory=dict)
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -61,7 +63,7 @@ def window(case: Case, kept: Iterable[Node], values: Mapping[Value, Array]) -> C
         tuple(f"out{i}" for i in range(len(outputs))),
         case.graph.constraints,
     )
-    return Case(graph, tuple(values[v] for v in sources))
+    return replace(case, graph=graph, inputs=tuple(values[v] for v in sources))
 
 
 def _input_type(type: TensorType, array: Array) -> TensorType:
@@ -113,7 +115,8 @@ def tidy(case: Case) -> Case:
         for v, a in zip(graph.inputs, case.inputs, strict=True)
         if v in used or any(s in named for d in v.type.shape for s in symbols(d))
     ]
-    return Case(replace(graph, inputs=tuple(v for v, _ in kept)), tuple(a for _, a in kept))
+    graph = replace(graph, inputs=tuple(v for v, _ in kept))
+    return replace(case, graph=graph, inputs=tuple(a for _, a in kept))
 
 
 # -- sizes
@@ -162,7 +165,10 @@ def _changed(case: Case, change: Callable[[Dim], Dim]) -> Case:
     constraints = tuple(_changed_constraint(c, change) for c in graph.constraints)
     constraints = tuple(c for c in constraints if not (isinstance(c.left, int) and isinstance(c.right, int)))
     outputs = tuple(new[v] for v in graph.outputs)
-    return Case(Graph(tuple(new[v] for v in graph.inputs), outputs, tuple(nodes), constants, graph.output_names, constraints), tuple(inputs))  # fmt: skip
+    changed = Graph(
+        tuple(new[v] for v in graph.inputs), outputs, tuple(nodes), constants, graph.output_names, constraints
+    )
+    return replace(case, graph=changed, inputs=tuple(inputs))
 
 
 def _changed_constraint(constraint: Constraint, change: Callable[[Dim], Dim]) -> Constraint:
@@ -175,14 +181,14 @@ def _changed_type(type: TensorType, change: Callable[[Dim], Dim]) -> TensorType:
 
 def _changed_op(op: Op, change: Callable[[Dim], Dim]) -> Op:
     new: dict[str, Any] = {}
-    for field in fields(op):
-        value = getattr(op, field.name)
-        if field.name in SHAPE_FIELDS and isinstance(value, tuple):
-            new[field.name] = tuple(change(d) for d in value)
-        elif field.name in SHAPE_FIELDS and isinstance(value, DimExpr):
-            new[field.name] = change(value)
+    for part in fields(op):
+        value = getattr(op, part.name)
+        if part.name in SHAPE_FIELDS and isinstance(value, tuple):
+            new[part.name] = tuple(change(d) for d in value)
+        elif part.name in SHAPE_FIELDS and isinstance(value, DimExpr):
+            new[part.name] = change(value)
         elif isinstance(value, tuple) and any(isinstance(d, DimExpr) for d in value):
-            new[field.name] = tuple(change(d) if isinstance(d, DimExpr) else d for d in value)
+            new[part.name] = tuple(change(d) if isinstance(d, DimExpr) else d for d in value)
     return replace(op, **new) if new else op
 
 
@@ -217,7 +223,7 @@ def seeded(case: Case, seed: int, *, weights: bool = True, inputs: bool = True, 
         made = generate(graph, sizes, seed)
         arrays = [made[v.name] for v in graph.inputs]
         given = tuple(np.abs(a) if positive and a.dtype.kind == "f" else a for a in arrays)
-    return Case(graph, given)
+    return replace(case, graph=graph, inputs=given)
 
 
 def _seeded(constant: Constant, rng: np.random.Generator, positive: bool) -> Constant:
@@ -247,7 +253,7 @@ def anonymous(case: Case) -> Case:
     outputs = tuple(new.get(v, v) for v in graph.outputs)
     output_names = tuple(f"out{i}" for i in range(len(outputs)))
     constraints = tuple(replace(c, why="a condition of the model") for c in graph.constraints)
-    return Case(Graph(tuple(new.values()), outputs, nodes, constants, output_names, constraints), case.inputs)
+    return replace(case, graph=Graph(tuple(new.values()), outputs, nodes, constants, output_names, constraints))
 
 
 def _without_name(node: Node) -> Node:

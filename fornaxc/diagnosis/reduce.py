@@ -34,7 +34,8 @@ class Reduced:
     """The smallest case found that fails with `signature`, without names of the source.
 
     `own_weights` and `own_inputs` say that numbers of the source model, or computed from it, are still in the case, because it does
-    not fail with seeded ones. `trail` tells each step: what was done, nodes left, candidates tried.
+    not fail with seeded ones. `trail` tells each step: what was done, nodes left, candidates tried. `number` counts the cases before the one
+    that was reduced.
     """
 
     case: Case
@@ -43,6 +44,7 @@ class Reduced:
     own_weights: bool
     own_inputs: bool
     trail: Sequence[str] = field(default=())
+    number: int = 0
 
     @property
     def nodes(self) -> int:
@@ -51,15 +53,19 @@ class Reduced:
 
 def reduce(cases: Sequence[Case], check: Check) -> Search[Reduced]:
     """Reduce the first of `cases` that fails `check`; what is returned fails with the same signature. UsageError where none fails."""
-    signatures = yield from check(cases)
-    found = next(((c, s) for c, s in zip(cases, signatures, strict=True) if s), None)
-    if found is None:
+    signatures: list[str] = []
+    for chunk in _chunks(cases, WIDTH):
+        signatures += yield from check(chunk)
+        if any(signatures):
+            break
+    number = next((i for i, s in enumerate(signatures) if s), None)
+    if number is None:
         raise UsageError(
             "the model passes this check: there is nothing to reduce",
             code="FX251",
-            hint="give the inputs on which it fails with --inputs, or the command that fails with --check",
+            hint="give the inputs on which it fails with --inputs, try --edge-cases, or give the command that fails with --check",
         )
-    case, wanted = found
+    case, wanted = cases[number], signatures[number]
     work = _Work(check, wanted)
     before = _size(case.graph)
     fixed = pinned(case)
@@ -69,7 +75,7 @@ def reduce(cases: Sequence[Case], check: Check) -> Search[Reduced]:
     case = yield from _thinned(case, work)
     case = yield from _shrunk(case, work)
     case, own_weights, own_inputs = yield from _reseeded(case, work)
-    return Reduced(anonymous(case), wanted, before, own_weights, own_inputs, tuple(work.trail))
+    return Reduced(anonymous(case), wanted, before, own_weights, own_inputs, tuple(work.trail), number)
 
 
 def _size(graph: Graph) -> int:

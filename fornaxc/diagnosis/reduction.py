@@ -8,42 +8,76 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fornaxc.cache import Cache
-from fornaxc.cache.files import place_for_a_file, write_whole
+from fornaxc.cache.files import write_whole
 from fornaxc.compiler import Request
 from fornaxc.diagnosis.checks import Check, command_check, compile_check, verify_check
-from fornaxc.diagnosis.edits import Case
+from fornaxc.diagnosis.edits import Case, with_outputs
 from fornaxc.diagnosis.reduce import Reduced, reduce
-from fornaxc.diagnosis.report_text import report_text
+from fornaxc.diagnosis.report_text import options_text, report_text
 from fornaxc.diagnosis.rounds import drive_with
 from fornaxc.diagnosis.session import diagnosis_options
-from fornaxc.diagnosis.writing import write_case
+from fornaxc.diagnosis.writing import check_places, files_read, reduced_files, write_case
 from fornaxc.errors import UnsupportedError, UsageError
-from fornaxc.ir.graph import Graph
+from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import Outcome, Program, run_programs
 from fornaxc.sources import import_source
 from fornaxc.targets import parse_target
+from fornaxc.verification.compare import compare_outputs
+from fornaxc.verification.edge_comparison import edge_samples
+from fornaxc.verification.given import load_inputs, tensor_sets
 from fornaxc.verification.inputs import generate, size_choices
-from fornaxc.verification.verify import given_inputs
+from fornaxc.verification.oracle import OracleRefused, interpreted
+from fornaxc.verification.oracle_of import oracle_of
+from fornaxc.verification.tolerances import Stated, Tolerances, tolerances_file, tolerances_of
+from fornaxc.verification.verify import Sample, generated_samples, size_label
 
 SAMPLES = 2
 COMMAND_SECONDS = 300.0  # for each run of a user's command, unless a time-out is given
+SCHEMA = 1  # of the document; raised when a field changes its meaning or goes
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a reduction is made from: the inputs or their seed, with edge sets or without, and the tolerances chosen, the file by default
+    the one beside the model."""
+
+    inputs: Path | None = None
+    seed: int = 0
+    edge_cases: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+    tolerances: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.inputs is not None and self.edge_cases:
+            raise UsageError(
+                "--inputs and --edge-cases say in two ways what the inputs are",
+                code="FX239",
+                hint="leave out one of them",
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The files of a reduced case, and what was found. `reproduced` says that the model file by itself fails in the same way."""
+    """The files of a reduced case, and what was found on the inputs `sample`. `reproduced` says that the model file by itself fails in the
+    same way."""
 
     files: Sequence[Path]
     reduced: Reduced
+    sample: str
     reproduced: bool
     rounds: int
 
     def to_json(self) -> dict[str, Any]:
         return {
             "status": "ok",
+            "schema": SCHEMA,
             "files": [str(f) for f in self.files],
+            "sample": self.sample,
             "signature": self.reduced.signature,
             "nodes_before": self.reduced.nodes_before,
             "nodes": self.reduced.nodes,
@@ -57,29 +91,24 @@ class Reduction:
 
 
 def reduce_model(
-    path: Path,
-    request: Request,
-    cache: Cache,
-    *,
-    check: str,
-    output: Path,
-    inputs: Path | None = None,
-    seed: int = 0,
-    rtol: float | None = None,
-    atol: float | None = None,
-    progress: Progress,
+    path: Path, request: Request, cache: Cache, start: Start, *, check: str, output: Path, progress: Progress
 ) -> Reduction:
-    """Reduce the model at `path` to `output` (ONNX), with its inputs (.npz) and a report (.md) beside it.
+    """Reduce the model at `path` to `output` (ONNX), with its inputs (.npz), a report (.md) and, where some are stated, tolerances beside it.
 
     `check` is `verify`, `compile` or a command. UsageError where the model does not fail it, or the files cannot be written.
     """
-    place_for_a_file(output)
-    if output.resolve() == path.resolve():
-        raise UsageError(f"{output} is the model itself", code="FX252", hint="give another name with -o")
+    if output.suffix.lower() != ".onnx":
+        raise UsageError(
+            f"{output} does not end in .onnx: what is written is an ONNX model, also of a StableHLO one",
+            code="FX254",
+            hint=f"for example -o {output.stem}.onnx",
+        )
+    stated_in = start.tolerances or tolerances_file(path)
+    check_places(reduced_files(output), files_read(path, request.choice, start.inputs, stated_in))
     target = request.target
     if check == "verify" and target.cannot_run(target.record()):
         target = parse_target("cpu")
-    judge = _check(check, target.device, request, rtol, atol)
+    judge = _check(check, target.device, request, start.rtol, start.atol)
     options = diagnosis_options(cache, request, target)
     options = replace(options, execute=check != "compile")
     rounds = 0
@@ -92,15 +121,25 @@ def reduce_model(
 
     with Clock(progress).phase("reduce"):
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
-        cases = _cases(graph, inputs, seed)
+        samples = _samples(graph, path, request, start)
+        cases = [Case(graph, tuple(inputs[n] for n in graph.input_names)) for inputs in samples.values()]
+        labels = list(samples)
+        if check == "verify":
+            tolerances = tolerances_of(graph, start.rtol, start.atol, stated_in)
+            parts = _parts(graph, tolerances)
+            labels = [label for label in labels for _ in parts]
+            cases = [_only(case, *part) for case in cases for part in parts]
         reduced = drive_with({"reduce": reduce(cases, judge)}, run)["reduce"]
         files = write_case(reduced.case, output)
         again, _ = import_source(output, {}, cache.digests.of_file)
-        (found,) = drive_with({"again": judge([Case(again, reduced.case.inputs)])}, run)["again"]
+        (found,) = drive_with({"again": judge([replace(reduced.case, graph=again)])}, run)["again"]
         reproduced = found == reduced.signature
-        text = output.with_suffix(".md")
-        write_whole(text, report_text(reduced, check, target.label, output, reproduced).encode())
-    return Reduction([*files, text], reduced, reproduced, rounds)
+        report = reduced_files(output)[-1]
+        more = options_text(
+            target.label, request.optimization, *((start.rtol, start.atol) if check == "verify" else ())
+        )
+        write_whole(report, report_text(reduced, check, target.label, output, reproduced, more).encode())
+    return Reduction([*files, report], reduced, labels[reduced.number], reproduced, rounds)
 
 
 def _check(check: str, device: str, request: Request, rtol: float | None, atol: float | None) -> Check:
@@ -111,14 +150,47 @@ def _check(check: str, device: str, request: Request, rtol: float | None, atol: 
     return command_check(check, request.timeout or COMMAND_SECONDS)
 
 
-def _cases(graph: Graph, inputs: Path | None, seed: int) -> list[Case]:
-    """The graph on the inputs given, or on generated ones of a few sizes."""
-    if inputs is None:
-        made = [generate(graph, sizes, seed + i) for i, sizes in enumerate(islice(size_choices(graph), SAMPLES))]
-        if not made:
-            raise UnsupportedError(
-                "no sizes of the dims suit the model", code="FX310", hint="give inputs with --inputs"
-            )
-        return [Case(graph, tuple(arrays[n] for n in graph.input_names)) for arrays in made]
-    given, _ = given_inputs(graph, inputs)
-    return [Case(graph, tuple(given[n] for n in graph.input_names))]
+def _samples(graph: Graph, path: Path, request: Request, start: Start) -> dict[str, Mapping[str, Array]]:
+    """The inputs given, or generated ones of a few sizes, by what `verify` calls them."""
+    if start.inputs is not None:
+        return {files.label: load_inputs(graph, files)[0] for files in tensor_sets(start.inputs)}
+    if start.edge_cases:
+        oracle = oracle_of(path, graph, request.choice, noise=False)
+        samples, _ = generated_samples(graph, oracle, start.seed)
+        edges, _ = edge_samples(graph, oracle, samples[0], start.seed)
+        return {s.label: s.inputs for s in (*samples, *(e for e in edges if _is_settled(graph, e)))}
+    sizes = list(islice(size_choices(graph), SAMPLES))
+    if not sizes:
+        raise UnsupportedError("no sizes of the dims suit the model", code="FX310", hint="give inputs with --inputs")
+    return {size_label(chosen): generate(graph, chosen, start.seed + i) for i, chosen in enumerate(sizes)}
+
+
+def _is_settled(graph: Graph, edge: Sample) -> bool:
+    """Whether oracle and numpy agree on an edge set: else the order of operations may decide there between a number and infinity or NaN."""
+    try:
+        with np.errstate(all="ignore"):
+            outputs = interpreted(graph, edge.inputs)
+    except OracleRefused:
+        return True
+    rows = compare_outputs(outputs, edge.reference.outputs, tolerances_of(graph).at(edge.inputs))
+    return all(row.verdict != "fail" for row in rows)
+
+
+Part = tuple[Sequence[Value], Stated | None]
+"""Outputs of which the same is stated."""
+
+
+def _parts(graph: Graph, tolerances: Tolerances) -> list[Part]:
+    """The outputs of a graph by what a file states of them, which counts where no tolerance is chosen for all."""
+    stated = tolerances.stated if tolerances.rtol is None and tolerances.atol is None else {}
+    parts: dict[Stated | None, list[Value]] = {}
+    for name, value in zip(graph.output_names, graph.outputs, strict=True):
+        parts.setdefault(stated.get(name), []).append(value)
+    return [(values, what) for what, values in parts.items()]
+
+
+def _only(case: Case, outputs: Sequence[Value], stated: Stated | None) -> Case:
+    """The case with these outputs, of which this is stated."""
+    if len(set(outputs)) < len(set(case.graph.outputs)):
+        case = with_outputs(case, outputs)
+    return case if stated is None else replace(case, stated={v.type.dtype: stated for v in outputs})

@@ -11,21 +11,36 @@ from fornaxc.diagnosis.reduce import Reduced
 from fornaxc.ir.printer import print_graph
 
 
-def report_text(reduced: Reduced, check: str, device: str, model: Path, reproduced: bool) -> str:
-    """Markdown: how to see the failure, the program, its inputs, the versions, and which numbers the files hold."""
+def options_text(target: str, optimization: int, rtol: float | None = None, atol: float | None = None) -> str:
+    """The options of the command line that are not the default ones, each after a space."""
+    options = {
+        "--target": None if target == "cpu" else target,
+        "-O": None if optimization == 1 else optimization,
+        "--rtol": rtol,
+        "--atol": atol,
+    }
+    return "".join(f" {name} {value}" for name, value in options.items() if value is not None)
+
+
+def report_text(reduced: Reduced, check: str, device: str, model: Path, reproduced: bool, options: str = "") -> str:
+    """Markdown: how to see the failure, the program, its inputs, the versions, and which numbers the files hold.
+
+    `options` are those of the command line with which the failure is seen (`options_text`)."""
     case = reduced.case
-    verb = check if check in ("verify", "compile") else "verify"
-    more = f" --inputs {model.with_suffix('.npz').name}" if verb == "verify" else ""
+    commands = {
+        "verify": f"fornaxc verify {model.name} --inputs {model.with_suffix('.npz').name}{options}",
+        "compile": f"fornaxc compile {model.name}{options}",
+    }
     inputs = "\n".join(
         f"- `{name}`: {array.dtype} {list(array.shape)}"
         for name, array in zip(case.graph.input_names, case.inputs, strict=True)
     )
-    shown = check if check in ("verify", "compile") else "a command of the reporter's own"
+    shown = check if check in commands else "a command of the reporter's own"
     return f"""# {reduced.signature[:1].upper()}{reduced.signature[1:]}
 
-A program of {reduced.nodes} node{"s" if reduced.nodes != 1 else ""}, reduced from one of {reduced.nodes_before}, fails {shown} on {device}.
+A program of {reduced.nodes} node{"s" if reduced.nodes != 1 else ""}, reduced from one of {reduced.nodes_before}, fails {shown}{f" on {device}" if check in commands else ""}.
 
-    fornaxc {verb} {model.name}{more}
+    {commands.get(check, f"COMMAND {model.name}")}
 
 {"The file by itself fails in this way." if reproduced else "The file by itself was not seen to fail: importing it may give another program."}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fornaxc.cache import Cache
 from fornaxc.compiler import Request
+from fornaxc.diagnosis.allowed import Chosen, stated_before
 from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.rounds import drive
 from fornaxc.ir.graph import Array, Graph
@@ -22,10 +23,14 @@ from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import Row, compare_outputs
 from fornaxc.verification.edge_comparison import edge_samples
 from fornaxc.verification.edges import PREFIX
+from fornaxc.verification.given import load_inputs, tensor_sets
 from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.tolerances import Tolerances, tolerances_of
-from fornaxc.verification.verify import Sample, generated_samples, given_inputs, given_sample
+from fornaxc.verification.ort_runs import first_line
+from fornaxc.verification.tolerances import Tolerances, tolerances_file, tolerances_of
+from fornaxc.verification.verify import Sample, generated_samples, given_sample
+
+SCHEMA = 1  # of the document; raised when a field changes its meaning or goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Bisection:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "schema": SCHEMA,
             "stage": self.stage,
             "cause": self.sentence,
             "sample": self.sample,
@@ -89,12 +95,14 @@ def bisect_model(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    tolerances: Path | None = None,
     failing: Sequence[str] = (),
     oracles: Sequence[str] = (),
     progress: Progress,
 ) -> Bisection:
-    """Find where the numbers of a model go wrong, on the inputs given or on the generated sample that is among `failing`. The import is
-    judged by the first of `oracles` that answers, by default as `verify` does.
+    """Find where the numbers of a model go wrong, on the sample, of those given or of generated ones and edge sets, that is among `failing`.
+    The import is judged by the first of `oracles`, by default those of `verify`, that answers from the model itself. Tolerances are those of
+    `verify`; the file `tolerances` is by default the one beside the model.
 
     A target that cannot run here is replaced by this CPU. Raises what `verify` raises.
     """
@@ -106,12 +114,13 @@ def bisect_model(
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
         sample = chosen_sample(path, graph, request.choice, inputs, seed, failing, oracles)
         arrays = [sample.inputs[n] for n in graph.input_names]
-        allowed = tolerances_of(graph, rtol, atol).at(sample.inputs)
+        judged = tolerances_of(graph, rtol, atol, tolerances or tolerances_file(path))
+        allowed = judged.at(sample.inputs)
         imported, refused = _interpreted(graph, arrays)
         notes = [refused] if refused else []
-        if imported is not None and not _agree(imported, sample.reference.outputs, allowed):
-            node = _first_wrong_import(path, request.dims, sample) if format_of(path) == "onnx" else ""
-            return Bisection("import", sample.label, target.label, source_node=node, notes=notes)
+        if imported is not None and not _agree(imported, _independent(sample.reference).outputs, allowed):
+            node, unnamed = _first_wrong_import(path, request.dims, sample, judged)
+            return Bisection("import", sample.label, target.label, source_node=node, notes=unnamed)
         for step in PASSES:
             if not step.applies(target.device, request.optimization) or step.name in request.disabled_passes:
                 continue
@@ -120,7 +129,8 @@ def bisect_model(
             if imported is not None and after is not None and not _agree(after, imported, allowed):
                 return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
         options = diagnosis_options(cache, request, target)
-        search = bisect(prepack(graph), arrays, rtol=rtol, atol=atol)
+        program = prepack(graph)
+        search = bisect(program, arrays, chosen=Chosen(rtol, atol, stated_before(program, judged.stated)))
         found = drive({"bisect": search}, options)["bisect"]
     return Bisection("none" if found.kind == "none" else "device", sample.label, target.label, found, notes=notes)
 
@@ -144,14 +154,16 @@ def chosen_sample(
     failing: Sequence[str],
     oracles: Sequence[str] = (),
 ) -> Sample:
-    """The inputs given, or the generated sample that failed (else the first), with the oracle's reference."""
+    """The sample that failed (else the first), of those given or of generated ones, with the oracle's reference."""
     oracle = oracle_of(path, graph, choice, oracles, noise=False)
     if inputs is None:
         samples, _ = generated_samples(graph, oracle, seed)
         if any(label.startswith(PREFIX) for label in failing) and not any(s.label in failing for s in samples):
             samples += edge_samples(graph, oracle, samples[0], seed)[0]
         return next((s for s in samples if s.label in failing), samples[0])
-    return given_sample(inputs.name, given_inputs(graph, inputs, failing)[0], oracle)
+    sets = tensor_sets(inputs)
+    files = next((s for s in sets if s.label in failing), sets[0])
+    return given_sample(files.label, load_inputs(graph, files)[0], oracle)
 
 
 def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array] | None, str]:
@@ -162,6 +174,13 @@ def _interpreted(graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array
         return None, f"the import and the passes were not compared: numpy cannot run the graph ({error})"
 
 
+def _independent(reference: Reference) -> Reference:
+    """The first reference that comes from the model itself; where all come from the graph it was imported as, the first."""
+    every = (reference, *reference.others)
+    of_graph = ("(exported graph)", "numpy-interpreter")
+    return next((r for r in every if not r.oracle.endswith(of_graph)), reference)
+
+
 def _agree(outputs: Mapping[str, Array], references: Mapping[str, Array], allowed: Tolerances) -> bool:
     return not _wrong(outputs, references, allowed)
 
@@ -170,8 +189,13 @@ def _wrong(outputs: Mapping[str, Array], references: Mapping[str, Array], allowe
     return [r for r in compare_outputs(outputs, references, allowed) if r.verdict == "fail"]
 
 
-def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> str:
-    """The first node of an ONNX model whose import computes something else than onnxruntime, in words; "" where none can be named."""
+def _first_wrong_import(
+    path: Path, dims: Mapping[str, int], sample: Sample, judged: Tolerances
+) -> tuple[str, Sequence[str]]:
+    """The first node of an ONNX model whose import computes something else than onnxruntime, in words; where none can be named, "" and a note
+    that says why."""
+    if format_of(path) != "onnx":
+        return "", ["no node is named: StableHLO's interpreter gives the outputs of a module, not the values inside"]
     from tempfile import TemporaryDirectory
 
     import onnx
@@ -190,10 +214,12 @@ def _first_wrong_import(path: Path, dims: Mapping[str, int], sample: Sample) -> 
             graph = import_onnx(tapped, dims)
             reference: Reference = OnnxOracle(tapped, noise=False)(sample.inputs)
             values = run(graph, [sample.inputs[n] for n in graph.input_names])
-        except Exception:  # sequences and optional values cannot be outputs everywhere
-            return ""
-        allowed = tolerances_of(graph).at(sample.inputs)
+        except Exception as error:  # sequences and optional values cannot be outputs everywhere
+            return "", [f"no node is named: the model with every value as an output did not run: {first_line(error)}"]
+        allowed = replace(tolerances_of(graph, judged.rtol, judged.atol), stated=judged.stated).at(sample.inputs)
         outputs = dict(zip(graph.output_names, values, strict=True))
         found = {r.name for r in _wrong(outputs, reference.outputs, allowed)}
         node = next((n for n in model.graph.node if any(o in found for o in n.output)), None)
-        return "" if node is None else f"{node.op_type} {node.name!r}"
+        if node is None:
+            return "", ["no node is named: with every value as an output, each is onnxruntime's"]
+        return f"{node.op_type} {node.name!r}", ()

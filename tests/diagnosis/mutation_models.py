@@ -1,4 +1,4 @@
-"""Models of more than a hundred nodes with one block of interest, named after the fault that is planted in it."""
+"""Models of 160 to 900 nodes with one block of interest, named after the fault that is planted in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 SHAPE = (2, 4, 8, 8)
-BEFORE, AFTER = 14, 13  # blocks of the trunk around the block of interest, four nodes each
+BEFORE, AFTER = (
+    14,
+    13,
+)  # blocks of the trunk around the block of interest, four nodes of the model and six of the graph each
 
 
 class Net:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from mutation_models import SHAPE, Net
+import onnx
+from mutation_models import AFTER, BEFORE, SHAPE, Net, model
 
 from fornaxc.ir import ops as ir
 from fornaxc.ir.ops import Op
@@ -27,6 +28,15 @@ class Mutation:
 
 
 MUTATIONS: dict[str, Mutation] = {}
+LARGE = ("layer_norm_epsilon", "conv_window_shift")  # in models of some 900 nodes; the others in 160
+LARGE_SIDE = 74  # blocks before and after the fault there
+
+
+def model_with(name: str) -> onnx.ModelProto:
+    """The model in which a fault is planted; of another name, one that looks alike and has none."""
+    build = MUTATIONS.get(name, next(iter(MUTATIONS.values()))).build
+    before, after = (LARGE_SIDE, LARGE_SIDE) if name in LARGE else (BEFORE, AFTER)
+    return model(name, build, before, after)
 
 
 def fields(**change: Callable[[Any], Any]) -> Mutate:

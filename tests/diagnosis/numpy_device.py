@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
+from fornaxc.diagnosis import reduction, rounds
+from fornaxc.diagnosis.rounds import Runner
 from fornaxc.ir.graph import Graph, Node
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.ops import Op
@@ -40,3 +44,9 @@ class NumpyDevice:
         outputs = [run(graph, inputs) for inputs in program.runs]
         self.largest = max(self.largest, sum(a.nbytes for a in outputs[0]))
         return Outcome("ok", "run", outputs=outputs)
+
+
+def stand_in(patch: pytest.MonkeyPatch, device: Runner) -> None:
+    """Every search and reduction runs its programs on `device`."""
+    for module in (rounds, reduction):
+        patch.setattr(module, "run_programs", lambda programs, options: device(programs))

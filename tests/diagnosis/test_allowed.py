@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from fornaxc.diagnosis.allowed import AllowedErrors
+from fornaxc.diagnosis.allowed import DEFAULT, AllowedErrors, Chosen, stated_before
 from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.deviation import differs
 from fornaxc.diagnosis.rounds import drive_with
@@ -19,7 +19,7 @@ from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.types import DType
 from fornaxc.qualify.programs import Outcome, Program
-from fornaxc.verification.tolerances import tolerances_of
+from fornaxc.verification.tolerances import Stated, tolerances_of
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 18]>
@@ -46,14 +46,14 @@ def off_by_a_step(program: Graph, arrays: Sequence[Array]) -> list[Array]:
     return [a * np.float32(1 + 2**-9) if a.dtype == np.float32 and a.shape == X.shape else a for a in arrays]
 
 
-def search(graph: Graph, error: object, **options: float) -> Found:
+def search(graph: Graph, error: object, chosen: Chosen = DEFAULT) -> Found:
     def device(programs: Sequence[Program]) -> Mapping[str, Outcome]:
         return {
             p.name: Outcome("ok", "run", outputs=[error(p.graph, run(p.graph, i)) for i in p.runs])  # type: ignore[operator]
             for p in programs
         }
 
-    return drive_with({"s": bisect(graph, [X], **options)}, device)["s"]
+    return drive_with({"s": bisect(graph, [X], chosen=chosen)}, device)["s"]
 
 
 def test_a_step_of_half_precision_blames_no_node(graph: Graph) -> None:
@@ -68,7 +68,7 @@ def test_a_step_of_half_precision_blames_no_node(graph: Graph) -> None:
     assert found.kind == "none"
     outputs = off_by_a_step(graph, run(graph, [X]))
     assert not differs(graph, [X], outputs, run(graph, [X]))
-    assert differs(graph, [X], outputs, run(graph, [X]), rtol=1e-4, atol=0)
+    assert differs(graph, [X], outputs, run(graph, [X]), Chosen(rtol=1e-4, atol=0))
 
 
 def test_the_same_step_of_single_precision_is_an_error(graph: Graph) -> None:
@@ -77,7 +77,7 @@ def test_the_same_step_of_single_precision_is_an_error(graph: Graph) -> None:
 
     found = search(graph, wrong)
     assert found.kind == "node" and found.node is not None and found.node.op.name == "reduce"
-    assert search(graph, wrong, rtol=1e-2, atol=0).kind == "none"
+    assert search(graph, wrong, Chosen(rtol=1e-2, atol=0)).kind == "none"
 
 
 def test_a_small_error_that_verify_refuses_is_found(graph: Graph) -> None:
@@ -89,3 +89,36 @@ def test_a_small_error_that_verify_refuses_is_found(graph: Graph) -> None:
     wanted = run(graph, [X])
     assert differs(graph, [X], wrong(graph, wanted), wanted)
     assert search(graph, wrong).kind == "node"
+
+
+BRANCHES = """
+<ir_version: 8, opset_import: ["" : 18]>
+f (float[2, 64] x) => (float[2, 64] one, float[2, 64] other, int64[64] place) {
+    shared = Exp(x)
+    alone = Sin(shared)
+    one = Neg(alone)
+    other = Cos(shared)
+    place = ArgMax<axis = 0, keepdims = 0>(shared)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "covered"),
+    [
+        (("one",), {"sin", "neg"}),
+        (("one", "other"), {"sin", "neg", "cos"}),
+        (("place",), {"max", "reshape"}),
+        (("one", "other", "place"), {"exp", "sin", "neg", "cos", "max", "reshape"}),
+    ],
+)
+def test_what_is_stated_of_outputs_holds_for_what_leads_to_them_alone(
+    tmp_path: Path, names: tuple[str, ...], covered: set[str]
+) -> None:
+    """Of exp, too, only where every output behind it has a statement; never of values of another element type."""
+    onnx.save(parser.parse_model(BRANCHES), tmp_path / "m.onnx")
+    graph = import_onnx(tmp_path / "m.onnx")
+    stated = stated_before(graph, {name: Stated("file", ulp=3) for name in names})
+    found = {getattr(n.op, "fn", n.op.name) for n in graph.nodes if n.outputs[0] in stated}
+    assert found == covered
+    assert not stated_before(graph, {})

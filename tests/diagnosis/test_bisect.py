@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy_device import NumpyDevice, Plant
 
+from fornaxc.diagnosis.allowed import Chosen
 from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.page import bisection_page
 from fornaxc.diagnosis.rounds import Search, drive_with
@@ -79,7 +80,7 @@ def test_errors_that_only_add_up_blame_no_node_as_wrong(graph: Graph) -> None:
         return Unary("sin") if isinstance(node.op, Unary) and node.op.fn == "tanh" else None
 
     def run_all() -> Search[Found]:
-        return (yield from bisect(graph, [X], rtol=1e-9, atol=0.3))
+        return (yield from bisect(graph, [X], chosen=Chosen(rtol=1e-9, atol=0.3)))
 
     found = drive_with({"s": run_all()}, NumpyDevice(drifting))["s"]
     assert found.kind in ("accumulated", "node")

@@ -11,7 +11,7 @@ from pathlib import Path
 import mutation_models
 import pytest
 
-from fornaxc.child import _failure, _result
+from fornaxc.child import _failure, _result, compile_in_child
 from fornaxc.errors import ToolchainError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import open_model
@@ -61,6 +61,21 @@ def test_the_message_names_the_node_and_the_way_to_reduce(tmp_path: Path) -> Non
 def test_a_failure_without_nodes_still_has_its_log(tmp_path: Path) -> None:
     error = _failure("MAX took longer than 5 s", "FX502", "compile", tmp_path / "log", "raise --timeout")
     assert error.details == [{"phase": "compile", "log": str(tmp_path / "log")}]
+
+
+@pytest.mark.parametrize(("then", "code"), [("exec sleep 60", "FX502"), ("kill -SEGV $$", "FX503")])
+def test_a_compile_without_an_answer_can_be_reduced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, code: str
+) -> None:
+    worker = tmp_path / "worker.sh"
+    worker.write_text(f"#!/bin/sh\n{then}\n")
+    worker.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(worker))
+    with pytest.raises(ToolchainError) as raised:
+        compile_in_child({}, tmp_path, log=tmp_path / "log", timeout=0.5)
+    assert raised.value.code == code
+    assert "fornaxc reduce MODEL --check compile" in raised.value.hint
+    assert ("--timeout" in raised.value.hint) == (code == "FX502")
 
 
 @pytest.mark.slow
