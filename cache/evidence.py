@@ -10,7 +10,7 @@ from fornaxc.cache.cache import Cache
 
 Record = dict[str, Any]
 
-_KIND: Final = ("executed_on", "oracle", "samples", "seed", "tolerance")
+_KIND: Final = ("executed_on", "oracle", "samples", "seed", "inputs_digest", "tolerance")
 """Records that share these are about the same proof, made at different times."""
 
 

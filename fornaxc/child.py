@@ -22,7 +22,7 @@ from fornaxc.endings import ending
 from fornaxc.errors import ToolchainError
 from fornaxc.phases import Progress, silent
 
-_REDUCE = "`fornaxc reduce MODEL --check compile -o small.onnx` makes a small model that fails in this way"
+_REDUCE = "`fornaxc reduce MODEL --check compile -o small.onnx`, with the same options, makes a small model that fails in this way"
 _DISK_FULL = re.compile(r"No space left on device|available space ?\(\d+\) is not enough")
 
 
@@ -64,7 +64,9 @@ def compile_in_child(
         if phase.timed_out:
             _kill(child)
             _raise_reported(_read(folder / "result.json") or {}, phase.name, log)
-            raise _failure(f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, "raise --timeout")
+            raise _failure(
+                f"MAX took longer than {timeout:g} s", "FX502", phase.name, log, f"raise --timeout; {_REDUCE}"
+            )
         result = _result(child, folder / "result.json", phase.name, log)
     except BaseException:
         _kill(child)

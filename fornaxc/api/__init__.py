@@ -8,7 +8,7 @@ from fornaxc.api.qualifying import qualify, support
 from fornaxc.api.requests import check_is_model
 from fornaxc.api.results import CompileResult, ExportResult, RunResult
 from fornaxc.api.running import run
-from fornaxc.api.verifying import ORACLES, verify
+from fornaxc.api.verifying import ORACLES, report_files, verify
 
 __all__ = [
     "ORACLES",
@@ -25,6 +25,7 @@ __all__ = [
     "inspect",
     "qualify",
     "reduce",
+    "report_files",
     "run",
     "support",
     "verify",

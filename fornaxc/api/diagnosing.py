@@ -23,6 +23,7 @@ def bisect(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    tolerances: str | Path | None = None,
     cache_dir: Path | None = None,
     host_fallback: bool = True,
     timeout: float | None = None,
@@ -36,18 +37,24 @@ def bisect(
 ) -> Bisection:
     """Find where a model's numbers go wrong: in the import, in a pass, or at the first node that the device computes wrongly.
 
-    Every intermediate value is fetched from the device and compared. The options mean what they mean to `verify`; of generated samples
-    the first is taken whose label is among `failing`. `growth` is an HTML file to write, with the error of every node.
-    A target that cannot run here is replaced by this CPU. Raises what `verify` raises, and UsageError for an artifact.
+    Every intermediate value is fetched from the device and compared. The options mean what they mean to `verify`; of the samples given, or
+    of generated ones and edge sets, the first is taken whose label is among `failing`. `growth` is an HTML file to write, with the error of
+    every node. A target that cannot run here is replaced by this CPU. Raises what `verify` raises, and UsageError for an artifact and where
+    `growth` is a file that is read.
     """
     from fornaxc.compiler import model_path
     from fornaxc.diagnosis.session import bisect_model
+    from fornaxc.diagnosis.writing import check_places, files_read
+    from fornaxc.verification.tolerances import tolerances_file
 
     path = model_path(model)
     check_is_model(path, "bisection")
     level = 1 if optimization is None else optimization
     request = request_of(target or "cpu", dims, host_fallback, timeout, None, None, (), level, choice_of(entry, freeze))
     given = Path(inputs) if inputs is not None else None
+    stated = Path(tolerances) if tolerances is not None else None
+    if growth is not None:
+        check_places([Path(growth)], files_read(path, request.choice, given, stated or tolerances_file(path)))
     found = bisect_model(
         path,
         request,
@@ -56,6 +63,7 @@ def bisect(
         seed=seed,
         rtol=rtol,
         atol=atol,
+        tolerances=stated,
         failing=failing,
         oracles=oracles,
         progress=progress,
@@ -74,10 +82,12 @@ def reduce(
     check: str = "verify",
     target: str = "cpu",
     inputs: str | Path | None = None,
+    edge_cases: bool = False,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    tolerances: str | Path | None = None,
     cache_dir: Path | None = None,
     timeout: float | None = None,
     optimization: int = 1,
@@ -85,19 +95,20 @@ def reduce(
     freeze: str | Path | None = None,
     progress: Progress = silent,
 ) -> Reduction:
-    """Make a small ONNX model that fails as `model` does, with its inputs (.npz) and a report (.md) beside `output`.
+    """Make a small ONNX model, `output`, that fails as `model` (also a StableHLO one) does, with its inputs (.npz), a report (.md) and, where a file
+    states some, tolerances beside it.
 
     `check` is `verify` (wrong numbers), `compile` (MAX fails or crashes) or a command line that ends with a status other than 0. `timeout` bounds
     the seconds of each of MAX's compiles, or of each run of the command. Names of the model are not in the files, and its numbers only where
-    it does not fail with seeded ones. Raises UsageError where the model passes the check, and what `verify` raises.
+    it does not fail with seeded ones. Inputs and tolerances are those of `verify`, each sample of a folder among them. Raises UsageError where the
+    model passes the check or a file that is read would be overwritten, and what `verify` raises.
     """
     from fornaxc.compiler import model_path
-    from fornaxc.diagnosis.reduction import reduce_model
+    from fornaxc.diagnosis.reduction import Start, reduce_model
 
     path = model_path(model)
     check_is_model(path, "reduction")
     request = request_of(target, dims, True, timeout, None, None, (), optimization, choice_of(entry, freeze))
-    given = Path(inputs) if inputs is not None else None
-    return reduce_model(
-        path, request, cache_at(cache_dir), check=check, output=Path(output), inputs=given, seed=seed, rtol=rtol, atol=atol, progress=progress
-    )  # fmt: skip
+    given, stated = (Path(file) if file is not None else None for file in (inputs, tolerances))
+    start = Start(given, seed, edge_cases, rtol, atol, stated)
+    return reduce_model(path, request, cache_at(cache_dir), start, check=check, output=Path(output), progress=progress)

@@ -35,6 +35,7 @@ def bench(
     inputs: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
+    tolerances: str | Path | None = None,
     target: str | None = None,
     dims: Mapping[str, int] | None = None,
     cache_dir: Path | None = None,
@@ -51,13 +52,16 @@ def bench(
     A model is compiled as `compile` does; an artifact was compiled already, and `model` names its source for onnxruntime, which else runs
     the artifact's program exported to ONNX. `iterations` runs of each side count, and `warmup` ones before each block of them do not; without
     them both follow from the time of one run. `threads` is how many processors both sides may use. Inputs are those of the .npz
-    file `inputs`, else generated from `seed` with `sizes` of the symbolic dims. `timeout` bounds the seconds of compiling, of loading and of
+    file `inputs`, else generated from `seed` with `sizes` of the symbolic dims; these are judged before anything is compiled. Outputs are
+    compared as `verify` does it, with the tolerances of the TOML file `tolerances`, by default `<stem>.tolerances.toml` beside either file. `timeout` bounds the seconds of compiling, of loading and of
     each block. `html` is a page to write. Raises UsageError, UnsupportedError (also where onnxruntime refuses the model), ModelError,
     ArtifactError where the artifact cannot run here, ToolchainError or CacheError.
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.bench.session import Measuring, bench_artifact
     from fornaxc.compiler import compile_model, model_path
+    from fornaxc.sources import import_source
+    from fornaxc.verification.tolerances import tolerances_file
 
     path = model_path(model_or_artifact)
     if against not in (None, "ort"):
@@ -68,6 +72,9 @@ def bench(
     source = None if model is None else model_path(model)
     cache = cache_at(cache_dir)
     artifact = path
+    given, stated = (Path(file) if file is not None else None for file in (inputs, tolerances))
+    stated = stated or tolerances_file(path) or (tolerances_file(source) if source is not None else None)
+    wanted = Measuring(iterations, warmup, threads, given, dict(sizes or {}), seed, timeout, stated)
     if is_artifact(path):
         refuse_for_artifact(path, target, dims, host_fallback, optimization)
         refuse_choice(path, entry, freeze)
@@ -76,9 +83,9 @@ def bench(
         level = 1 if optimization is None else optimization
         choice = choice_of(entry, freeze)
         request = request_of(target or "cpu", dims, host_fallback, timeout, None, None, (), level, choice)
+        if wanted.inputs or wanted.sizes or wanted.tolerances:
+            wanted.check(import_source(path, request.dims, cache.digests.of_file, choice)[0])
         artifact, source = compile_model(path, request, cache, progress).path, path
-    given = Path(inputs) if inputs is not None else None
-    wanted = Measuring(iterations, warmup, threads, given, dict(sizes or {}), seed, timeout)
     found = bench_artifact(artifact, path.name, source, against, wanted, cache, progress)
     if page is not None:
         from fornaxc.bench.page import bench_page
@@ -96,6 +103,7 @@ def compare(
     seed: int = 0,
     rtol: float | None = None,
     atol: float | None = None,
+    tolerances: str | Path | None = None,
     speed: bool = True,
     max_slowdown: float | None = None,
     iterations: int | None = 20,
@@ -108,8 +116,9 @@ def compare(
     """Say what differs between two artifacts of one model: `b`, the new one, is judged by `a`.
 
     Signatures, manifests, programs and sizes are compared from the files. Where this machine can run both, so are the outputs, on the inputs of
-    the .npz file `inputs` or on ones generated from `seed` (with `sizes` of the symbolic dims, at two sizes of the others), within what
-    `verify` allows or `rtol` and `atol` do; and their speed, in turn, unless `speed` is False. `max_slowdown` fails the comparison where `b`
+    the .npz file `inputs` or on ones generated from `seed` (with `sizes` of the symbolic dims, at two sizes of the others), by the rules of
+    `verify`: within `rtol` and `atol`, what the TOML file `tolerances` states (by default `<stem>.tolerances.toml` beside `b` or `a`) or the
+    default; else `b` as close as `a` to the program of `a` in double precision. And so is their speed, in turn, unless `speed` is False. `max_slowdown` fails the comparison where `b`
     takes more than that times as long as `a` in every block. The other options mean what they mean to `bench`.
 
     The result's `verdict` is `pass`, `fail`, or `unproven` where no outputs could be compared; its `not_compared` says why.
@@ -118,11 +127,13 @@ def compare(
     from fornaxc.bench.session import Measuring
     from fornaxc.comparison.session import Wanted, compare_artifacts
     from fornaxc.compiler import model_path
+    from fornaxc.verification.tolerances import tolerances_file
 
     if max_slowdown is not None and not speed:
         raise UsageError("--max-slowdown needs the speed to be measured", code="FX263", hint="leave out --no-speed")
-    measuring = Measuring(
-        iterations, warmup, threads, Path(inputs) if inputs is not None else None, dict(sizes or {}), seed, timeout
-    )
+    paths = model_path(a), model_path(b)
+    given, stated = (Path(file) if file is not None else None for file in (inputs, tolerances))
+    stated = stated or tolerances_file(paths[1]) or tolerances_file(paths[0])
+    measuring = Measuring(iterations, warmup, threads, given, dict(sizes or {}), seed, timeout, stated)
     wanted = Wanted(rtol, atol, speed, max_slowdown)
-    return compare_artifacts((model_path(a), model_path(b)), wanted, measuring, cache_at(cache_dir), progress)
+    return compare_artifacts(paths, wanted, measuring, cache_at(cache_dir), progress)

@@ -53,9 +53,11 @@ def qualify(
     return run_suite(wanted, progress)
 
 
-def support(operator: str | None = None, *, target: str = "cpu") -> list[Row]:
-    """What is known to work on a target, per operator and version of its schema. UsageError where nothing is known."""
+def support(operator: str | None = None, *, target: str = "cpu", folder: str | Path | None = None) -> list[Row]:
+    """What is known to work on a target, per operator and version of its schema, from the data that shipped or that `qualify` wrote to
+    `folder` as its `support`. UsageError where nothing is known, or where the data cannot be read."""
     from fornaxc.support.table import load_support, rows_of
     from fornaxc.targets import parse_target
 
-    return rows_of(load_support(parse_target(target).label), operator)
+    place = None if folder is None else Path(folder)
+    return rows_of(load_support(parse_target(target).label, place), operator)

@@ -17,6 +17,7 @@ from fornaxc.api.requests import (
 from fornaxc.phases import Progress, silent
 
 if TYPE_CHECKING:
+    from fornaxc.verification.files import ReportFiles
     from fornaxc.verification.report import Report
 
 
@@ -69,7 +70,8 @@ def verify(
     place of each output's tolerance: |value - reference| <= atol * max(1, largest |reference|) + rtol * |reference|. The TOML file
     `tolerances`, by default `<stem>.tolerances.toml` beside the model where there is one, states tolerances by output.
     `timeout` bounds the seconds of MAX's compile and those of the run, each; `cache_dir` is the cache's folder, which keeps the outcome;
-    `progress` hears the phases. `html` is a page to write, and `junit` a file in JUnit's XML, which also tells of an error that is raised.
+    `progress` hears the phases. `html` is a page to write, and `junit` a file in JUnit's XML, which also tells of an error that is raised;
+    what an earlier verification left in either goes first.
 
     The report's `verdict` is `pass`, `fail`, or `unproven` where nothing differed but the target itself cannot run here;
     `rows` holds an entry per output and sample, `to_json()` the whole as `docs/json.md` describes it, `exit` the exit status.
@@ -77,7 +79,6 @@ def verify(
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
-    from fornaxc.verification.files import ReportFiles
     from fornaxc.verification.session import Given, verify_artifact, verify_model
 
     def proven() -> Report:
@@ -101,10 +102,19 @@ def verify(
             tuple(oracles), noise, float64, edge_cases, Path(dataset) if dataset is not None else None,
         )  # fmt: skip
 
-    pages = [Path(file) if file is not None else None for file in (html, junit)]
-    files = ReportFiles(Path(model_or_artifact).name, *pages)
-    files.check()
+    files = report_files(model_or_artifact, html, junit)
     with files.telling():
+        files.begin()
         report = proven()
-    files.write(report)
+        files.write(report)
     return report
+
+
+def report_files(
+    model_or_artifact: str | Path, html: str | Path | None = None, junit: str | Path | None = None
+) -> ReportFiles:
+    """The files that a verification leaves: `telling` of them puts an error that ends work around `verify` into the JUnit file too."""
+    from fornaxc.verification.files import ReportFiles
+
+    places = [Path(file) if file is not None else None for file in (html, junit)]
+    return ReportFiles(Path(model_or_artifact).name, *places)

@@ -21,17 +21,21 @@ from fornaxc.environment import environment
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.phases import Clock, Progress
 from fornaxc.runtime import processors
-from fornaxc.sources import format_of
-from fornaxc.verification.compare import compare_outputs
+from fornaxc.sources import format_of, import_source
+from fornaxc.verification.compare import Row
 from fornaxc.verification.execution import kernels_of
+from fornaxc.verification.float64 import InDouble
+from fornaxc.verification.oracle import Reference
 from fornaxc.verification.session import embedded_graph
-from fornaxc.verification.tolerances import tolerances_of
+from fornaxc.verification.tolerances import Tolerances, tolerances_of
+from fornaxc.verification.verify import Sample, compare_sample
 from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What is asked of a measurement: how often, on which inputs, with how many threads, and the seconds that loading and each block may take."""
+    """What is asked of a measurement: how often, on which inputs, with how many threads, the seconds that loading and each block may take, and
+    the file of tolerances within which outputs agree."""
 
     iterations: int | None = None
     warmup: int | None = None
@@ -40,6 +44,12 @@ class Measuring:
     sizes: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
     timeout: float | None = None
+    tolerances: Path | None = None
+
+    def check(self, graph: Graph) -> None:
+        """Raise UsageError where given inputs, sizes or tolerances do not suit a model: before it is compiled."""
+        sample(graph, self.inputs, self.sizes, self.seed)
+        tolerances_of(graph, file=self.tolerances)
 
     def job(self, engine: str, path: Path, inputs: Mapping[str, Array]) -> Job:
         """The job of one side."""
@@ -51,7 +61,8 @@ def bench_artifact(
 ) -> Bench:
     """Measure an artifact, which `name` is shown for, alone or against onnxruntime on `model` (else on its own program, exported).
 
-    Raises ArtifactError where it cannot run here, UsageError where `model` is not its source, UnsupportedError where onnxruntime refuses.
+    Raises ArtifactError where it cannot run here, UsageError where `model` is not its source or inputs, sizes or tolerances do not suit it,
+    UnsupportedError where onnxruntime refuses.
     """
     artifact = open_artifact(path, cache)
     check_runnable(artifact)
@@ -59,6 +70,7 @@ def bench_artifact(
         check_source(artifact, model, cache.digests.of_file(model))
     graph = embedded_graph(artifact)
     label, inputs = sample(graph, wanted.inputs, wanted.sizes, wanted.seed)
+    tolerances = tolerances_of(graph, file=wanted.tolerances)
     jobs, notes = [wanted.job("fornaxc", path, inputs)], busy()
     with _onnx_file(graph, model) if against else nullcontext((None, "")) as (file, note):
         if file is not None:
@@ -70,8 +82,8 @@ def bench_artifact(
     ours, theirs = measured[0], measured[1] if against else None
     rows = None
     if theirs is not None:
-        within = tolerances_of(graph).at(inputs)
-        rows = [row.to_json() for row in compare_outputs(sides[0].outputs, sides[1].outputs, within, sample=label)]
+        reference = Sample(label, inputs, Reference(sides[1].outputs, "onnxruntime"))
+        rows = [row.to_json() for row in agreement(reference, sides[0].outputs, tolerances, graph, model, cache)]
     return Bench(
         artifact=name,
         target=artifact.config["target"]["label"],
@@ -89,6 +101,24 @@ def bench_artifact(
         environment=environment(),
         notes=notes,
     )
+
+
+def agreement(
+    sample: Sample,
+    outputs: Mapping[str, Array],
+    tolerances: Tolerances,
+    program: Graph,
+    model: Path | None,
+    cache: Cache,
+) -> list[Row]:
+    """The comparison of an artifact's outputs with onnxruntime's, by the rules of `verify`: an output that misses its tolerance is judged in
+    double precision, by the ONNX model where there is one, else by the artifact's `program`."""
+    rows = compare_sample(sample, outputs, tolerances)
+    if all(row.verdict != "fail" for row in rows):
+        return rows
+    file = model if model is not None and format_of(model) == "onnx" else None
+    source = program if file is None else import_source(file, {}, cache.digests.of_file)[0]
+    return compare_sample(sample, outputs, tolerances, InDouble(source, file))
 
 
 def busy() -> list[str]:

@@ -28,6 +28,7 @@ NODES = 4  # of the source model, for each kernel
 @measuring(None)
 @options.inputs
 @options.seed
+@options.tolerances_file
 @options.target("What to compile MODEL for", default=None)
 @options.dims
 @options.choice

@@ -23,6 +23,7 @@ SHOWN = 20  # differences of a kind
 @options.inputs
 @options.seed
 @options.tolerances
+@options.tolerances_file
 @measuring(20)
 @click.option("--speed/--no-speed", default=True, show_default=True, help="Measure the two in turn.")
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,11 +15,14 @@ from fornaxc.cli.text import facts, table
 @click.command("ops")
 @click.argument("operator", required=False)
 @options.target("Whose evidence to list")
+@click.option(
+    "--support", type=options.FILE, metavar="DIR", help="Read what `qualify --support DIR` wrote, not what shipped."
+)
 @reporting
-def command(session: Session, operator: str | None, target: str) -> int:
+def command(session: Session, operator: str | None, target: str, support: Path | None) -> int:
     """List the ONNX operators with what is known to work on a target; with OPERATOR, all that is known of it.
 
-    The evidence comes from qualification runs that shipped with this version: element types, ranks, static or symbolic shapes, the largest
+    The evidence comes from qualification runs, those that shipped with this version or, with --support, one of yours: element types, ranks, static or symbolic shapes, the largest
     error, and what is refused and why.
 
     \b
@@ -26,10 +30,11 @@ def command(session: Session, operator: str | None, target: str) -> int:
       fornaxc ops
       fornaxc ops Resize
       fornaxc ops Softmax --target cpu --json
+      fornaxc ops --target nvidia --support mine/
     """
     from fornaxc import api
 
-    rows = [row.to_json() for row in api.support(operator, target=target)]
+    rows = [row.to_json() for row in api.support(operator, target=target, folder=support)]
     document = {"target": target, "operators": rows}
     session.show(document, lambda: "\n\n".join(map(_whole, rows)) if operator else table([_row(r) for r in rows]))
     return 0

@@ -116,6 +116,14 @@ def tolerances(command: Command) -> Command:
     return _rtol(_atol(command))
 
 
+tolerances_file = click.option(
+    "--tolerances",
+    type=FILE,
+    metavar="FILE.toml",
+    help="Tolerances by output, with reasons; default STEM.tolerances.toml beside what is judged, where there is one.",
+)
+
+
 def optimization(default: int | None) -> Callable[[Command], Command]:
     """The option -O. Where it may be refused, its default is None, which means 1."""
     return click.option(

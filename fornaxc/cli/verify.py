@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,37 @@ from fornaxc.cli.oracles import execution_facts, oracle_options
 from fornaxc.cli.progress import progress
 from fornaxc.cli.session import Session, reporting
 from fornaxc.cli.text import facts, table
+from fornaxc.errors import UsageError
 
 
-@click.command("verify")
+class _Told(click.Command):
+    """The JUnit file tells of a command line that cannot be parsed too: what an earlier verification left would pass for this one's."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        given = list(args)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            from fornaxc import api
+
+            model = next((a for before, a in pairwise(["", *given]) if a[:1] != "-" != before[:1]), "")
+            files = api.report_files(model, _value_of("--html", given), _value_of("--junit", given))
+            with suppress(UsageError):
+                files.begin()
+                files.tell(UsageError(error.format_message(), code="FX201"))
+            raise
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """What follows an option on a command line that may not be parsed."""
+    found = [after for given, after in pairwise(arguments) if given == option]
+    found += [given.partition("=")[2] for given in arguments if given.startswith(f"{option}=")]
+    return found[-1] if found else None
+
+
+@click.command("verify", cls=_Told)
 @click.argument("model_or_artifact", type=options.FILE, metavar="MODEL|ARTIFACT")
 @options.target("What to compile MODEL for", default=None)
 @click.option(
@@ -46,12 +77,7 @@ from fornaxc.cli.text import facts, table
 @options.choice
 @options.seed
 @options.tolerances
-@click.option(
-    "--tolerances",
-    type=options.FILE,
-    metavar="FILE.toml",
-    help="Tolerances by output, with reasons; default STEM.tolerances.toml beside the model, where there is one.",
-)
+@options.tolerances_file
 @options.cache_dir
 @options.optimization(None)
 @options.host_fallback
@@ -89,13 +115,15 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
     from fornaxc import api
 
     bisect = bisect or growth is not None
-    if growth is not None:
-        from fornaxc.cache.files import place_for_a_file
+    files = api.report_files(model_or_artifact, choices["html"], choices["junit"])
+    with files.telling(), progress(session) as show:
+        files.begin()
+        if growth is not None:
+            from fornaxc.cache.files import place_for_a_file
 
-        place_for_a_file(growth)  # before minutes of work, not after them
-    if bisect:
-        check_bisectable(model_or_artifact, choices["expected"], choices["dataset"])
-    with progress(session) as show:
+            place_for_a_file(growth)  # before minutes of work, not after them
+        if bisect:
+            check_bisectable(model_or_artifact, choices["expected"], choices["dataset"])
         report = api.verify(model_or_artifact, progress=show, **choices)
         document = report.to_json()
         if bisect:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
@@ -27,8 +27,10 @@ from fornaxc.runner import run_in_child
 from fornaxc.runtime import processors
 from fornaxc.verification.compare import Row, Tolerance, compare_outputs
 from fornaxc.verification.execution import kernels_of
+from fornaxc.verification.float64 import EARLIER, InDouble
+from fornaxc.verification.oracle import Reference
 from fornaxc.verification.session import embedded_graph
-from fornaxc.verification.tolerances import tolerances_of
+from fornaxc.verification.tolerances import Stated, read_tolerances, tolerances_of
 
 Samples = Sequence[tuple[str, Mapping[str, Array]]]
 
@@ -56,6 +58,7 @@ def compare_artifacts(
     signature = signature_differences(one.config, other.config)
     why = _reason(sides, [d["what"] for d in signature if d["breaks"] and d["what"].startswith("input ")])
     samples: Samples = []
+    stated = stated_for(graphs, measuring.tolerances)
     if not why:
         samples = shared_samples(*graphs, measuring.inputs, measuring.sizes, measuring.seed)
         why = "" if samples else "no inputs suit both"
@@ -71,7 +74,7 @@ def compare_artifacts(
                 )
                 for path, found in zip(paths, summaries, strict=True)
             ]
-        rows = compare_runs(graphs, samples, outputs[1], outputs[0], wanted)
+        rows = compare_runs(graphs, samples, outputs[1], outputs[0], wanted, stated)
         kernels = count_differences("kernel", *map(kernel_names, summaries, graphs))
         speed = _speed(paths, samples[0][1], wanted, measuring, progress) if wanted.speed else None
     return Comparison(
@@ -120,14 +123,26 @@ def compare_runs(
     outputs: Sequence[Mapping[str, Array]],
     references: Sequence[Mapping[str, Array]],
     wanted: Wanted,
+    stated: Mapping[str, Stated] | None = None,
 ) -> list[Row]:
-    """The second artifact's `outputs` against the first's, sample by sample, each within the wider of the two programs' tolerances."""
-    both = [tolerances_of(graph, wanted.rtol, wanted.atol) for graph in graphs]
+    """The second artifact's `outputs` against the first's, sample by sample, each within the wider of the two programs' tolerances, or what
+    is `stated`; else by the first's program in double precision, as `verify` does it."""
+    both = [replace(tolerances_of(graph, wanted.rtol, wanted.atol), stated=stated or {}) for graph in graphs]
+    doubled = InDouble(graphs[0], None)
     rows = []
-    for (label, inputs), value, reference in zip(samples, outputs, references, strict=True):
+    for (label, inputs), value, earlier in zip(samples, outputs, references, strict=True):
         within = [tolerances.at(inputs) for tolerances in both]
-        rows += compare_outputs(value, reference, _wider(within), sample=label)
+        found = compare_outputs(value, earlier, _wider(within), sample=label)
+        if any(row.verdict == "fail" for row in found):
+            chosen = [row.name for row in found if both[0].is_chosen(row.name)]
+            found = doubled.settled(found, value, Reference(dict(earlier), EARLIER), inputs, chosen)
+        rows += found
     return rows
+
+
+def stated_for(graphs: tuple[Graph, Graph], file: Path | None) -> dict[str, Stated]:
+    """What a file of tolerances states of the outputs of either program. Raises UsageError where it names another, or cannot be read."""
+    return {} if file is None else read_tolerances(file, [*dict.fromkeys(n for g in graphs for n in g.output_names)])
 
 
 def _wider(tolerances: Sequence[Callable[[str, DType], Tolerance]]) -> Callable[[str, DType], Tolerance]:

@@ -57,18 +57,23 @@ def file_name(label: str) -> str:
 
 
 def load_support(label: str, folder: Path | None = None) -> dict[str, Any]:
-    """The support document of a target, by default the one that ships. UsageError where none ships."""
+    """The support document of a target, by default the one that ships. UsageError where there is none, or where it cannot be read."""
     folder = folder or FOLDER
     path = folder / f"{file_name(label)}.json"
     try:
-        document: dict[str, Any] = json.loads(path.read_text())
+        document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         have = ", ".join(sorted(p.stem.replace("-", ":", 1) for p in folder.glob("*.json"))) or "none"
         raise UsageError(
             f"there is no support data for {label}",
             code="FX243",
-            hint=f"targets with data: {have}; `fornaxc qualify onnx:node --target {label}` makes some",
+            hint=f"targets with data: {have}; `fornaxc qualify onnx:node --target {label} --support DIR` makes some, "
+            f"and `fornaxc ops --target {label} --support DIR` reads it",
         ) from None
+    except (OSError, ValueError):
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("operators"), dict):
+        raise UsageError(f"{path} is no support data", code="FX243", hint="`fornaxc qualify --support DIR` writes it")
     return document
 
 

@@ -50,8 +50,10 @@ class Accuracy:
     why_not: str
 
 
-def accuracy(value: Array, reference: Array, exact: Array, tolerance: Tolerance) -> Accuracy:
-    """Compare an output and its reference with the exact result (f64, of the same shape)."""
+def accuracy(
+    value: Array, reference: Array, exact: Array, tolerance: Tolerance, whose: str = "onnxruntime"
+) -> Accuracy:
+    """Compare an output and its reference, which is `whose`, with the exact result (f64, of the same shape)."""
     if not value.size or not value.shape == reference.shape == exact.shape or exact.dtype != np.float64:
         return Accuracy(None, None, "there is nothing to compare in double precision")
     ours, oracle = value.astype(np.float64), reference.astype(np.float64)
@@ -63,22 +65,24 @@ def accuracy(value: Array, reference: Array, exact: Array, tolerance: Tolerance)
     truth = exact[numbers]
     bounds = np.maximum(tolerance.bounds(np.abs(truth)), np.finfo(np.float64).tiny)
     off, theirs = np.abs(ours[numbers] - truth), np.abs(oracle[numbers] - truth)
-    return Accuracy(_errors(off, bounds), _errors(theirs, bounds), _why_not(off / bounds, theirs / bounds))
+    return Accuracy(_errors(off, bounds), _errors(theirs, bounds), _why_not(off / bounds, theirs / bounds, whose))
 
 
-def _why_not(ours: Array, theirs: Array) -> str:
+def _why_not(ours: Array, theirs: Array, whose: str) -> str:
     """From the errors of each element in tolerances."""
     if ours.max() <= 1.0:
         return ""
     if theirs.max() > FARTHEST:
-        return f"onnxruntime itself is {theirs.max():.3g} tolerances from float64"
+        return f"{whose} itself is {theirs.max():.3g} tolerances from float64"
     allowed = np.maximum(1.0, MARGIN * np.sort(theirs))
     if (np.sort(ours) > allowed).any():
-        return f"our errors from float64 are larger than onnxruntime's: {ours.max():.3g} against {theirs.max():.3g} tolerances"
+        return (
+            f"our errors from float64 are larger than {whose}'s: {ours.max():.3g} against {theirs.max():.3g} tolerances"
+        )
     outside = ours > 1.0
     apart = int(np.count_nonzero(ours[outside] > NEAR * theirs[outside]))
     if apart > math.floor((1 - TOGETHER) * np.count_nonzero(outside) + 1e-9):
-        return f"{apart} elements are wrong where onnxruntime's are right"
+        return f"{apart} elements are wrong where {whose}'s are right"
     return ""
 
 

@@ -74,7 +74,8 @@ class Row:
     """The comparison of one output. Errors are None where nothing could be compared.
 
     `rule` names what decided: `presence` (of the output on both sides), `dtype`, `shape`, `empty`, `nan` (its positions), `infinity` (its
-    positions and signs), `exact`, `tolerance`, or `float64` (`fornaxc.verification.accuracy`). `noise` is the largest difference of
+    positions and signs), `exact`, `tolerance`, or `float64` (`fornaxc.verification.accuracy`); of an edge set also `run` (the program died)
+    and `contested` (the oracles differ there too; the verdict is then `unjudged`). `noise` is the largest difference of
     onnxruntime from itself, by what was changed, and `float64` how far both sides are from the model in double precision.
     `distribution`, of floats that could be compared: the number of elements by decade of their error as a share of what the
     tolerance allows: at most 1e-6, 1e-5, ... 1e3 (`DECADES`), and more than that.

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from fornaxc.runner import Running, load_tensors, save_tensors
 from fornaxc.verification.compare import Row
 from fornaxc.verification.dataset import Dataset
+from fornaxc.verification.digest import ArraysDigest
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.oracle import Oracle, Reference
 from fornaxc.verification.statistics import OutputStatistics, Summary
@@ -29,14 +30,17 @@ class JudgedDataset:
         self._folder = Path(self._place.name)
         self._said: list[list[Reference]] = []
         notes: dict[str, None] = {}
+        digest = ArraysDigest()
         for number, (label, inputs) in enumerate(dataset.read()):
             reference = given_sample(label, inputs, oracle).reference
             notes.update(dict.fromkeys(reference.notes))
+            digest.add(label, inputs)
             references = [reference, *reference.others]
             for place, one in enumerate(references):
                 save_tensors(self._folder / f"{number}-{place}", one.outputs)
             self._said.append([replace(r, outputs={}, others=()) for r in references])
         self.notes = list(notes)
+        self.digest = str(digest)
         self.oracles = list(dict.fromkeys(r.oracle for said in self._said for r in said))
 
     @property
@@ -61,6 +65,7 @@ def compare_dataset(
     statistics: dict[tuple[str, str], OutputStatistics] = {}
     worst: dict[tuple[str, str], Row] = {}
     failures: list[Row] = []
+    rules: set[str] = set()
     count = failed = 0
     with Running(artifact, timeout=timeout) as run:
         for sample in judged.samples():
@@ -69,6 +74,7 @@ def compare_dataset(
             if any(row.verdict == "fail" for row in rows):
                 rows = compare_sample(sample, outputs, tolerances, doubled)
             references = {r.oracle: r.outputs for r in (sample.reference, *sample.reference.others)}
+            rules.update(row.rule for row in rows)
             for row in rows:
                 place = (row.name, row.oracle)
                 kept = statistics.setdefault(place, OutputStatistics(*place))
@@ -81,7 +87,7 @@ def compare_dataset(
             count += 1
             failed += any(row.verdict == "fail" for row in rows)
         kernels = run.kernels
-    return [*failures, *worst.values()], kernels, Summary(count, failed, tuple(statistics.values()))
+    return [*failures, *worst.values()], kernels, Summary(count, failed, tuple(statistics.values()), frozenset(rules))
 
 
 def _error(row: Row | None) -> float:

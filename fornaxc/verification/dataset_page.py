@@ -23,7 +23,10 @@ def dataset_section(document: Mapping[str, Any] | None) -> str:
         "top 1",
         "top 5",
     ]
-    counted = f"{document['samples']} samples were compared, {document['failed']} of which differ."
+    counted = (
+        f"{document['samples']} samples were compared, {document['failed']} of which differ. "
+        "The outputs below are the failures and the worst of each."
+    )
     rows = [_row(output) for output in document["outputs"]]
     return "<h2>Dataset</h2>" + paragraphs([counted]) + table(columns, rows)
 

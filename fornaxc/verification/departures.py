@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ ORT = ("ort", "ort-noopt")
 class Departure:
     """`oracles` depart from the specification of `operator` (of the ONNX domain) at schema versions `since`, where `when` holds.
 
-    `says` is for people; `cases` show it, in the suite `onnx:node` where they are named so; `version` is the oracle's when they were run.
+    `says` is for people; `cases` show it, in the suite `onnx:node` where they are named so; `seen_with` is the version of the
+    oracle's package that they were run with.
     """
 
     oracles: tuple[str, ...]
@@ -31,11 +33,15 @@ class Departure:
     when: Callable[[NodeProto], bool]
     says: str
     cases: tuple[str, ...]
-    version: str
+    seen_with: str
 
     def sentence(self, oracle: str) -> str:
         """For the report: what is known, and from where."""
-        return f"{oracle} {self.version} is off-specification for {self.operator} of opset {self.since[0]}: {self.says} (case {self.cases[0]})"
+        package = "onnx" if oracle == "onnx-reference" else "onnxruntime"
+        installed = import_module(package).__version__
+        since = " and ".join(map(str, self.since))
+        seen = f"seen with {package} {self.seen_with}, case {self.cases[0]}; installed is {installed}"
+        return f"{oracle} is off-specification for {self.operator} of opset {since}: {self.says} ({seen})"
 
 
 def _attribute(node: NodeProto, name: str) -> AttributeProto | None:

@@ -48,6 +48,14 @@ def edge_inputs(graph: Graph, sizes: Mapping[str, int], seed: int) -> tuple[list
     return edges, notes
 
 
+def not_tried(graph: Graph) -> list[str]:
+    """A note for a report on generated inputs alone; none where a graph has no inputs."""
+    if not graph.inputs:
+        return []
+    sizes = ["dims of size 1 and 0"] if any(not v.type.is_static for v in graph.inputs) else []
+    return [f"edge sets not tried: {', '.join([*VALUE_SETS, *sizes])} (--edge-cases tries them)"]
+
+
 def _label(name: str, sizes: Mapping[str, int]) -> str:
     shown = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
     return f"{PREFIX}{name} ({shown})" if shown else f"{PREFIX}{name}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fornaxc.cache.files import place_for_a_file, write_whole
+from fornaxc.cache.files import discard, place_for_a_file, write_whole
 from fornaxc.errors import FornaxError
 from fornaxc.verification.junit import error_junit, verify_junit
 from fornaxc.verification.page import verify_page
@@ -22,11 +22,12 @@ class ReportFiles:
     html: Path | None
     junit: Path | None
 
-    def check(self) -> None:
-        """Raise UsageError where one can be no file: before minutes of work, not after them."""
-        for path in (self.html, self.junit):
-            if path is not None:
-                place_for_a_file(path)
+    def begin(self) -> None:
+        """Remove what an earlier verification left there, which would pass for this one's. Raises UsageError where one can be no file: before
+        minutes of work, not after them."""
+        for place in [place_for_a_file(path) for path in (self.html, self.junit) if path is not None]:
+            if _holds_markup(place):
+                discard(place)
 
     def write(self, report: Report) -> None:
         """Write them. Raises CacheError where that fails."""
@@ -38,10 +39,24 @@ class ReportFiles:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """An error that ends the block is in the JUnit file too, so that CI shows it where it shows failures."""
+        """Whatever ends the block, a defect and Ctrl-C included, is in the JUnit file too, so that CI shows it where it shows failures."""
         try:
             yield
-        except FornaxError as error:
-            if self.junit is not None:
-                write_whole(self.junit, error_junit(error, self.model).encode())
+        except BaseException as error:
+            self.tell(error)
             raise
+
+    def tell(self, error: BaseException) -> None:
+        """Write the JUnit file of an error. Where that fails, what went wrong first is what the user must hear."""
+        if self.junit is not None and (_holds_markup(self.junit) or not self.junit.exists()):
+            with suppress(FornaxError):
+                write_whole(self.junit, error_junit(error, self.model).encode())
+
+
+def _holds_markup(path: Path) -> bool:
+    """Whether a file may be a report: an option that lacks its value may name a model in its place, which must stay."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == b"<"
+    except OSError:
+        return False

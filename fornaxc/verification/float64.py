@@ -23,7 +23,8 @@ from fornaxc.verification.reductions import work
 ALWAYS = 64 << 20  # bytes of weights up to which errors from float64 are told of outputs within the tolerance too,
 ALWAYS_WORK = 4_000_000_000  # and steps of the graph: some seconds
 MOST_WORK = 100_000_000_000  # steps up to which a failure is judged unasked: minutes, in onnx's evaluator
-JUDGED = ("ort", "onnx-reference")  # how the names of oracles begin whose accuracy may decide
+EARLIER = "the first artifact"  # an earlier artifact of the model, in the place of an oracle
+JUDGED = ("onnxruntime", "ort", "onnx-reference", EARLIER)  # how the names of oracles begin whose accuracy may decide
 
 
 class Exact(NamedTuple):
@@ -77,9 +78,10 @@ class InDouble:
             if row.verdict != "fail" and (self._weights > ALWAYS or steps > ALWAYS_WORK):
                 return row
         exact = self._exact(inputs)
+        whose = reference.oracle if reference.oracle == EARLIER else "onnxruntime"
         if row.name not in exact.outputs or row.tolerance is None:
             return replace(row, float64={"by": exact.by, "ours": None, "oracle": None, "why_not": exact.why_not})
-        found = accuracy(outputs[row.name], reference.outputs[row.name], exact.outputs[row.name], row.tolerance)
+        found = accuracy(outputs[row.name], reference.outputs[row.name], exact.outputs[row.name], row.tolerance, whose)
         document: dict[str, Any] = {
             "by": exact.by,
             "ours": None if found.ours is None else found.ours.to_json(),
@@ -91,7 +93,7 @@ class InDouble:
         document["why_not"] = found.why_not or self._not_applicable(row, reference, inputs, exact, fixed)
         if document["why_not"]:
             return replace(row, float64=document)
-        reason = f"{row.reason}; they are as close to float64 as onnxruntime's"
+        reason = f"{row.reason}; they are as close to float64 as {whose}'s"
         return replace(row, float64=document, verdict="pass", rule="float64", reason=reason)
 
     def _may_be_asked(self, row: Row) -> bool:
@@ -109,7 +111,7 @@ class InDouble:
         """Why the rule may not decide although the numbers suit it; "" where it may."""
         if fixed:
             return "the tolerance was chosen"
-        if not reference.oracle.startswith(("onnxruntime", *JUDGED)):
+        if not reference.oracle.startswith(JUDGED):
             return f"the rule is not for {reference.oracle}"
         if row.name in self._jumping:
             return "the output is behind a comparison, a rounding or an index, which float64 may decide otherwise"

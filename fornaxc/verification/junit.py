@@ -39,13 +39,24 @@ def verify_junit(document: Mapping[str, Any], model: str) -> str:
     return _whole(suite)
 
 
-def error_junit(error: FornaxError, model: str) -> str:
-    """The one test case of a verification that an error ended."""
+def error_junit(error: BaseException, model: str) -> str:
+    """The one test case of a verification that an error ended, or an interruption or a defect."""
     suite = _suite(model, None)
-    found = xml.SubElement(_case(suite, model, "verify"), "error", message=_clean(error.message), type=error.code)
-    details = [", ".join(f"{name} {value}" for name, value in detail.items()) for detail in error.details]
-    found.text = _clean("\n".join([error.message, *details, *([f"hint: {error.hint}"] if error.hint else [])]))
+    code, lines = _told(error)
+    found = xml.SubElement(_case(suite, model, "verify"), "error", message=_clean(lines[0]), type=code)
+    found.text = _clean("\n".join(lines))
     return _whole(suite)
+
+
+def _told(error: BaseException) -> tuple[str, list[str]]:
+    """The code of an error and what it says, a line each; of what has no code, the name of its class."""
+    if isinstance(error, FornaxError):
+        details = [", ".join(f"{name} {value}" for name, value in detail.items()) for detail in error.details]
+        return error.code, [error.message, *details, *([f"hint: {error.hint}"] if error.hint else [])]
+    kind = type(error).__name__
+    if isinstance(error, KeyboardInterrupt):
+        return kind, ["the verification was interrupted"]
+    return kind, [f"internal error: {kind}: {error}"]
 
 
 def _suite(model: str, document: Mapping[str, Any] | None) -> xml.Element:

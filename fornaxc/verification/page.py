@@ -33,7 +33,6 @@ def verify_page(document: Mapping[str, Any], model: str) -> str:
             "<h2>Outputs</h2>" + outputs_table(outputs),
             _errors(outputs),
             _accuracy(outputs),
-            _dataset(document.get("dataset")),
             _execution(document.get("execution")),
             _host_nodes(document["host_nodes"]),
             "<h2>Environment</h2>",
@@ -56,7 +55,7 @@ def verify_page(document: Mapping[str, Any], model: str) -> str:
 def outputs_table(outputs: Sequence[Mapping[str, Any]]) -> str:
     """A row an output and sample: errors, tolerance, verdict."""
     columns = [
-        "output", "sample", "oracle", "shape", "dtype", "largest error", "relative", "ulp", "tolerance", "verdict", "reason",
+        "output", "sample", "oracle", "shape", "dtype", "largest error", "relative", "ulp", "tolerance", "verdict", "rule", "reason",
     ]  # fmt: skip
     rows = [
         [
@@ -68,6 +67,7 @@ def outputs_table(outputs: Sequence[Mapping[str, Any]]) -> str:
             *(cell(_number(o[name]), "n") for name in ("max_abs", "max_rel", "max_ulp")),
             cell(tolerance_text(o["tolerance"])),
             cell(o["verdict"], o["verdict"]),
+            cell(o["rule"]),
             cell(_reason(o), "w"),
         ]
         for o in outputs
@@ -164,40 +164,6 @@ def _accuracy(outputs: Sequence[Mapping[str, Any]]) -> str:
         "double by",
     ]
     return "<h2>How accurate each side is</h2>" + paragraphs([words]) + table(columns, rows)
-
-
-def _dataset(dataset: Mapping[str, Any] | None) -> str:
-    """Statistics over many samples; "" where there is no dataset."""
-    if dataset is None:
-        return ""
-    measures = [
-        ("absolute", "mean"),
-        ("absolute", "p99"),
-        ("absolute", "max"),
-        ("relative", "p99"),
-        ("relative", "max"),
-        ("cosine", "min"),
-    ]
-    rows = [
-        [
-            cell(output["name"], "w"),
-            cell(output["oracle"]),
-            cell(output["failed"], "n"),
-            *(cell(_number((output[kind] or {}).get(which)), "n") for kind, which in measures),
-            *(cell(_number(output[top]), "n") for top in ("top1", "top5")),
-        ]
-        for output in dataset["outputs"]
-    ]
-    columns = [
-        "output",
-        "oracle",
-        "failed",
-        *(f"{kind} {which}" for kind, which in measures),
-        "top 1 agrees",
-        "top 5 agrees",
-    ]
-    told = f"{dataset['samples']} samples, {dataset['failed']} of which differ. The outputs above are the failures and the worst of each."
-    return "<h2>Dataset</h2>" + paragraphs([told]) + table(columns, rows)
 
 
 def _execution(execution: Mapping[str, Any] | None) -> str:

@@ -20,7 +20,8 @@ class Report:
 
     `executed_on` is the device that ran the artifact, `oracle` where the references came from, `samples` the sizes of
     the symbolic dims tried, `notes` what a reader must know. `unproven` are outputs of which nothing is proven, with the reason; `execution`
-    tells what ran where, `dataset` the statistics over many samples; `rows` are then the failures and the worst.
+    tells what ran where, `dataset` the statistics over many samples; `rows` are then the failures and the worst. `inputs_digest` is that of
+    all inputs, and of golden outputs.
     """
 
     verdict: str
@@ -37,6 +38,7 @@ class Report:
     unproven: Mapping[str, str] = field(default_factory=dict)
     execution: Execution | None = None
     dataset: Summary | None = None
+    inputs_digest: str | None = None
 
     environment: dict[str, Any] = field(default_factory=environment, repr=False)
 
@@ -44,6 +46,12 @@ class Report:
     def exit(self) -> int:
         """The process's exit status: 1 where something differed."""
         return 1 if self.verdict == "fail" else 0
+
+    @property
+    def rules(self) -> list[str]:
+        """What decided, in all comparisons, those of a dataset that no row shows included."""
+        shown = {row.rule for row in self.rows if row.rule}
+        return sorted(shown if self.dataset is None else shown | self.dataset.rules)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,12 +64,13 @@ class Report:
             "outputs": [row.to_json() for row in self.rows],
             "samples": list(self.samples),
             "notes": list(self.notes),
-            "rules": sorted({row.rule for row in self.rows if row.rule}),
+            "rules": self.rules,
             "unproven_outputs": dict(self.unproven),
             "execution": None if self.execution is None else self.execution.to_json(),
             "dataset": None if self.dataset is None else self.dataset.to_json(),
             "host_nodes": [dict(n) for n in self.host_nodes],
             "seed": self.seed,
+            "inputs_digest": self.inputs_digest,
             "phases": self.phases,
             "environment": self.environment,
         }
@@ -75,6 +84,7 @@ class Report:
             "oracle": self.oracle,
             "seed": self.seed,
             "samples": list(self.samples),
+            "inputs_digest": self.inputs_digest,
             "tolerance": sorted({str(row.tolerance) for row in self.rows if row.tolerance is not None}),
             "outputs": [
                 {

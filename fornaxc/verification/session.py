@@ -13,14 +13,16 @@ from fornaxc.artifact import Artifact, check_runnable, check_source, open_artifa
 from fornaxc.cache import Cache, media
 from fornaxc.cache.evidence import remember
 from fornaxc.compiler import Request, compile_model, timestamp
-from fornaxc.errors import CacheError, UsageError
+from fornaxc.errors import CacheError, UnsupportedError, UsageError
 from fornaxc.ir.graph import Graph
 from fornaxc.phases import Clock, Progress
 from fornaxc.sources import WHOLE, Choice, format_of, import_source
-from fornaxc.targets import parse_target
+from fornaxc.targets import Target, parse_target
 from fornaxc.verification.dataset import open_dataset
 from fornaxc.verification.dataset_comparison import JudgedDataset, compare_dataset
+from fornaxc.verification.digest import ArraysDigest
 from fornaxc.verification.edge_comparison import Opinion, compare_edges, edge_samples, opinions_of
+from fornaxc.verification.edges import not_tried
 from fornaxc.verification.execution import execution, flagged, unproven_outputs
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.given import load_expected, load_inputs, tensor_sets
@@ -99,8 +101,10 @@ class Given:
 def verify_model(path: Path, request: Request, cache: Cache, given: Given, progress: Progress) -> Report:
     """Compile a model for the target; run it, or where the target cannot run here the same program on this CPU.
 
-    Given arrays are judged before anything is compiled.
+    Given arrays are judged and oracles asked before anything is compiled, but for a target that cannot be compiled for here: its artifact
+    is in the cache, or there is nothing to do.
     """
+    clock = Clock(progress)
 
     def prepared() -> Samples:
         graph, _ = import_source(path, request.dims, cache.digests.of_file, request.choice)
@@ -109,7 +113,10 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
     check_named(given.oracles, path)
     given = replace(given, tolerances=given.tolerances or tolerances_file(path))
     is_given = any(path is not None for path in (given.inputs, given.dataset, given.tolerances))
-    early = prepared() if is_given else None
+    samples = None
+    if is_given or _compiles_here(request.target):
+        with clock.phase("verify"):
+            samples = prepared()
     compiled = compile_model(path, request, cache, progress)
     ran, ran_request, notes = compiled, request, []
     reason = request.target.cannot_run(compiled.config["target"])
@@ -119,19 +126,26 @@ def verify_model(path: Path, request: Request, cache: Cache, given: Given, progr
         notes.append(
             f"{request.target.label} itself was not executed ({reason}); the same graph was compiled for and ran on cpu"
         )
-    clock = Clock(progress)
     with clock.phase("verify"):
         report = _report(
             open_artifact(ran.path, cache),
             ran.path,
             compiled.config,
-            early or prepared(),
+            samples or prepared(),
             notes,
             given,
             ran_request.target.label,
         )
         _record(cache, compiled.artifact.descriptor.digest, report)
     return replace(report, phases={**compiled.seconds, **clock.seconds})
+
+
+def _compiles_here(target: Target) -> bool:
+    try:
+        target.check_compilable()
+    except UnsupportedError:
+        return False
+    return True
 
 
 def verify_artifact(path: Path, model: Path | None, cache: Cache, given: Given, progress: Progress) -> Report:
@@ -185,7 +199,7 @@ def _samples(graph: Graph, path: Path | None, source: Graph, given: Given) -> Sa
         judge = oracle()
         samples, notes = generated_samples(graph, judge, given.seed)
         if not given.edge_cases:
-            return judged(samples, notes)
+            return judged(samples, notes + not_tried(graph))
         edges, more = edge_samples(graph, judge, samples[0], given.seed)
         opinions = opinions_of(source, file)
         return judged(samples, notes + more)._replace(edges=edges, opinions=opinions)
@@ -249,7 +263,18 @@ def _report(
         unproven=unproven,
         execution=execution(embedded_graph(artifact), graph, executed_on, artifact.config["host_nodes"], kernels),
         dataset=summary,
+        inputs_digest=_digest(judged) if dataset is None else dataset.digest,
     )
+
+
+def _digest(samples: Sequence[Sample]) -> str:
+    """That of all that was given or generated: inputs, and golden outputs, which no oracle would give again."""
+    digest = ArraysDigest()
+    for sample in samples:
+        digest.add(sample.label, sample.inputs)
+        if sample.reference.oracle == "golden":
+            digest.add(f"{sample.label}, expected", sample.reference.outputs)
+    return str(digest)
 
 
 def _record(cache: Cache, digest: str, report: Report) -> None:

@@ -145,11 +145,13 @@ class OutputStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`samples` were compared, of which `failed` had an output that differed; `outputs` are the statistics of each output and oracle."""
+    """`samples` were compared, of which `failed` had an output that differed; `outputs` are the statistics of each output and oracle, `rules`
+    what decided in any of them."""
 
     samples: int
     failed: int
     outputs: tuple[OutputStatistics, ...]
+    rules: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         return {"samples": self.samples, "failed": self.failed, "outputs": [o.to_json() for o in self.outputs]}

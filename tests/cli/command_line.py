@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fornaxc.ir.graph import Array
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -24,3 +26,5 @@ class Outcome:
 
 
 Cli = Callable[..., Outcome]
+Change = Callable[[dict[str, Array]], dict[str, Array]]
+"""Of the outputs of a run by name: what a device gives in their place."""

@@ -94,6 +94,17 @@ def test_a_weak_proof_stands_beside_a_strong_one(cli: Cli, model: Path, tmp_path
     assert len(proofs(cli, artifact)) == 3, "the same proof again is one"
 
 
+def test_inputs_of_one_name_are_not_one_proof(cli: Cli, model: Path, tmp_path: Path) -> None:
+    digests: list[str] = []
+    for value in (1, 2, 1):
+        np.savez(tmp_path / "in.npz", x=np.full((1, 3), value, np.float32))
+        digests.append(cli("verify", model, "--inputs", tmp_path / "in.npz", "--json").document["inputs_digest"])
+    assert digests[0] == digests[2] != digests[1]
+    artifact = cli("compile", model, "--json").document["artifact"]
+    found = cli("inspect", artifact, "--json").document["verified"]
+    assert [record["inputs_digest"] for record in found] == [digests[0], digests[1]]
+
+
 def test_an_artifact_carries_its_proofs_into_another_cache(cli: Cli, model: Path, tmp_path: Path) -> None:
     cli("verify", model)
     cli("compile", model, "-o", tmp_path / "proven.fxa")

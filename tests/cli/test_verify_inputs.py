@@ -76,6 +76,16 @@ def test_edge_cases_are_samples_by_name(cli: Cli, model: Path) -> None:
     assert all(label in told for label in document["samples"])
 
 
+def test_a_report_says_that_edge_sets_were_not_tried(cli: Cli, model: Path, tmp_path: Path) -> None:
+    def told(*options: object) -> list[str]:
+        notes = cli("verify", model, *options, "--json").document["notes"]
+        return [note for note in notes if note.startswith("edge sets not tried")]
+
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 3), np.float32))
+    assert len(told()) == 1
+    assert told("--edge-cases") == told("--inputs", tmp_path / "in.npz") == []
+
+
 def test_samples_in_folders_and_their_golden_outputs(cli: Cli, model: Path, tmp_path: Path) -> None:
     for number in range(2):
         folder = tmp_path / "sets" / f"test_data_set_{number}"

@@ -18,12 +18,14 @@ from fornaxc.cli.compare import _text
 from fornaxc.comparison.differences import manifest_differences, operation_differences, signature_differences
 from fornaxc.comparison.report import Comparison, Side, Speed
 from fornaxc.comparison.samples import shared_samples
-from fornaxc.comparison.session import Wanted, compare_runs
+from fornaxc.comparison.session import Wanted, compare_runs, stated_for
 from fornaxc.errors import UsageError
 from fornaxc.importers.onnx.importer import import_model
 from fornaxc.importers.onnx.reader import open_model
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
+from fornaxc.verification.compare import Row
+from fornaxc.verification.double_graph import widened
 
 SYMBOLIC = '<ir_version: 8, opset_import: ["" : 17]> m (float[n, 3] x) => (float[n, 3] y) { y = Relu(x) }'
 PINNED = SYMBOLIC.replace("[n, 3]", "[7, 3]")
@@ -99,6 +101,54 @@ def test_numbers_that_differ_are_found(tmp_path: Path, text: str, verdicts: list
     missing = compare_runs(graphs, samples, [{}, {}], found[0], Wanted())
     assert [row.verdict for row in missing] == ["fail", "fail"]
     assert [row.verdict for row in compare_runs(graphs, samples, found[1], found[0], Wanted(atol=1e9))] == ["pass"] * 2
+
+
+CANCELLING = """
+<ir_version: 8, opset_import: ["" : 17]>
+m (float[4, 64] x, float[64] s, float[64] b) => (float[4, 64] y) { y = LayerNormalization<epsilon = 1e-12>(x, s, b) }
+"""
+"""Of numbers around 300 whose spread is 0.01: what is left of them after the mean has few digits."""
+
+
+def test_where_only_the_tolerance_fails_both_are_judged_in_double_precision(tmp_path: Path) -> None:
+    """As `verify` judges an artifact beside onnxruntime: what is as close to the exact result as the first one takes its place."""
+    same = graph(tmp_path, CANCELLING)
+    x = (300 + 0.01 * np.random.default_rng(5).standard_normal((4, 64))).astype(np.float32)
+    inputs = {"x": x, "s": np.ones(64, np.float32), "b": np.zeros(64, np.float32)}
+    exact = outputs(widened(same), {name: array.astype(np.float64) for name, array in inputs.items()})["y"]
+
+    def row(error: float, **wanted: Any) -> Row:
+        signs = np.where(np.arange(exact.size) % 2, 1, -1).reshape(exact.shape)
+        first, second = ({"y": (exact + e * signs).astype(np.float32)} for e in (5e-5, error))
+        [found] = compare_runs((same, same), [("static", inputs)], [second], [first], Wanted(**wanted))
+        return found
+
+    passes = row(0.0)
+    assert (passes.verdict, passes.rule) == ("pass", "float64") and "the first artifact's" in passes.reason
+    worse = row(4e-4)
+    assert worse.verdict == "fail" and worse.float64 is not None
+    assert "larger than the first artifact's" in worse.float64["why_not"]
+    chosen = row(0.0, atol=1e-6)
+    assert chosen.verdict == "fail" and chosen.float64 is not None
+    assert chosen.float64["why_not"] == "the tolerance was chosen"
+
+
+def test_a_file_of_tolerances_decides(tmp_path: Path) -> None:
+    both = graph(tmp_path, SYMBOLIC), graph(tmp_path, SYMBOLIC)
+    samples = shared_samples(*both, None, {"n": 2}, 0)
+    first = [outputs(both[0], inputs) for _, inputs in samples]
+    second = [{"y": found["y"] + np.float32(0.5)} for found in first]
+    file = tmp_path / "t.toml"
+    file.write_text('[outputs.y]\natol = 1.0\nreason = "weights of four bits"\n')
+    stated = stated_for(both, file)
+    [row] = compare_runs(both, samples, second, first, Wanted(), stated)
+    assert (row.verdict, row.tolerance and row.tolerance.source) == ("pass", "t.toml: weights of four bits")
+    assert compare_runs(both, samples, second, first, Wanted())[0].verdict == "fail"
+    assert compare_runs(both, samples, second, first, Wanted(atol=0.1), stated)[0].verdict == "fail"
+    file.write_text('[outputs.z]\natol = 1.0\nreason = "another"\n')
+    with pytest.raises(UsageError) as caught:
+        stated_for(both, file)
+    assert caught.value.code == "FX235"
 
 
 def side(name: str, reason: str = "") -> Side:

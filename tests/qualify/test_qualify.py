@@ -91,6 +91,22 @@ def test_support_data(suite: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_max")
+def test_what_was_qualified_here_is_shown(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine"
+    api.qualify(suite, jobs=1, support=mine)
+    (mine / "amd-gfx942.json").write_text((mine / "cpu.json").read_text())
+    capsys.readouterr()
+    assert run(["ops", "--target", "amd", "--support", str(mine)]) == 0
+    assert "Reshape            14     1/1" in capsys.readouterr().out
+    assert run(["ops", "--target", "nvidia", "--support", str(mine), "--json"]) == 2
+    assert "targets with data: amd:gfx942, cpu;" in json.loads(capsys.readouterr().out)["hint"]
+    for content in ("{", "[]", '{"operators": 1}'):
+        (mine / "cpu.json").write_text(content)
+        assert run(["ops", "--support", str(mine), "--json"]) == 2
+        assert json.loads(capsys.readouterr().out)["code"] == "FX243"
+
+
+@pytest.mark.usefixtures("without_max")
 def test_what_is_known_is_shown(
     suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +120,9 @@ def test_what_is_known_is_shown(
     assert run(["ops", "Reshap"]) == 2
     assert "near: Reshape" in capsys.readouterr().err
     assert run(["ops", "--target", "amd", "--json"]) == 2
-    assert "no support data for amd:gfx942" in capsys.readouterr().out
+    hint = json.loads(capsys.readouterr().out)["hint"]
+    assert "qualify onnx:node --target amd:gfx942 --support DIR" in hint
+    assert "ops --target amd:gfx942 --support DIR" in hint
     document = api.inspect(suite / "right" / "model.onnx")
     assert document["evidence"] == {"ai.onnx::Add": {"since": 14, "cases": 2, "good": 1, "wrong": ["wrong"]}}
     assert run(["inspect", str(suite / "steered" / "model.onnx")]) == 0

@@ -22,6 +22,7 @@ from fornaxc.verification.dataset_comparison import SHOWN, JudgedDataset, compar
 from fornaxc.verification.dataset_page import dataset_section
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference, interpreted
+from fornaxc.verification.report import Report
 from fornaxc.verification.statistics import Distribution, OutputStatistics
 from fornaxc.verification.tolerances import Tolerances
 
@@ -134,6 +135,17 @@ def test_what_agrees_has_the_worst_rows_and_statistics(
     y = next(o for o in document["outputs"] if o["name"] == "y")
     assert (y["samples"], y["elements"], y["not_finite"], y["top1"], y["top5"]) == (8, 24, 0, 1.0, None)
     assert y["absolute"]["max"] < 1e-5 and y["cosine"]["min"] == pytest.approx(1)
+
+
+def test_the_rules_of_all_samples_are_told(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample without elements is neither a failure nor the worst one: no row shows it."""
+    (tmp_path / "many").mkdir()
+    for i in (2, 0):
+        np.savez(tmp_path / "many" / f"{i}.npz", x=X[:i], h=H[i])
+    rows, _, summary = compared(graph, tmp_path / "many", monkeypatch, lambda inputs: np.float32(0))
+    assert {row.rule for row in rows} == {"tolerance"}
+    report = Report("pass", "cpu", "cpu", "numpy", rows, "key", dataset=summary)
+    assert report.to_json()["rules"] == ["empty", "tolerance"]
 
 
 def test_one_wrong_sample_fails_and_is_named(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onnx import parser
 
 from fornaxc.ir.graph import Array
-from fornaxc.verification.departures import TABLE, departures
+from fornaxc.verification.departures import TABLE, Departure, departures
 from fornaxc.verification.oracle import evaluated
 from fornaxc.verification.ort_runs import OrtRuns
 
@@ -30,14 +30,26 @@ f (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (float[1, 1, 5, 5] y) <int64[4] 
 }
 """
 ATTENTION = """
-<ir_version: 10, opset_import: ["" : 23]>
+<ir_version: 10, opset_import: ["" : OPSET]>
 f (float[1, 1, 2, 4] q, float[1, 1, 2, 4] k, float[1, 1, 2, 4] v, float[2, 2] m) => (float[1, 1, 2, 4] y, float[1, 1, 2, 2] s) {
     y, , , s = Attention<is_causal = 1, qk_matmul_output_mode = 2>(q, k, v, m)
 }
 """
-CASES: dict[str, tuple[str, dict[str, Array], dict[str, Array]]] = {
-    "Resize": (RESIZE, {"x": SQUARE}, {"y": np.array([[[[1, 3.142857]]]], np.float32)}),
-    "MaxUnpool": (
+Case = tuple[str, dict[str, Array], dict[str, Array]]
+"""A model, its inputs, and outputs that the specification says."""
+
+
+def attention(opset: int) -> Case:
+    return (
+        ATTENTION.replace("OPSET", str(opset)),
+        {n: np.ones((1, 1, 2, 4), np.float32) for n in "qkv"} | {"m": np.zeros((2, 2), np.float32)},
+        {"s": np.array([[[[2, -INF], [2, 2]]]], np.float32)},
+    )
+
+
+CASES: dict[tuple[str, int], Case] = {
+    ("Resize", 19): (RESIZE, {"x": SQUARE}, {"y": np.array([[[[1, 3.142857]]]], np.float32)}),
+    ("MaxUnpool", 22): (
         UNPOOL,
         {
             "x": np.array([[[[5, 6], [7, 8]]]], np.float32),
@@ -49,18 +61,16 @@ CASES: dict[str, tuple[str, dict[str, Array], dict[str, Array]]] = {
             )
         },
     ),
-    "Attention": (
-        ATTENTION,
-        {n: np.ones((1, 1, 2, 4), np.float32) for n in "qkv"} | {"m": np.zeros((2, 2), np.float32)},
-        {"s": np.array([[[[2, -INF], [2, 2]]]], np.float32)},
-    ),
+    ("Attention", 23): attention(23),
+    ("Attention", 24): attention(24),
 }
+VERSIONS = [(entry, since) for entry in TABLE for since in entry.since]
 
 
-@pytest.mark.parametrize("entry", TABLE, ids=lambda e: e.operator)
-def test_an_entry_is_true(entry: object, tmp_path: Path) -> None:
-    entry = next(e for e in TABLE if e is entry)
-    text, inputs, specified = CASES[entry.operator]
+@pytest.mark.parametrize(("entry", "since"), VERSIONS, ids=[f"{e.operator}-{since}" for e, since in VERSIONS])
+def test_an_entry_is_true(entry: Departure, since: int, tmp_path: Path) -> None:
+    text, inputs, specified = CASES[entry.operator, since]
+    assert f'["" : {since}]' in text
     path = tmp_path / "m.onnx"
     onnx.save(parser.parse_model(text), path)
     for name, wanted in specified.items():
@@ -70,3 +80,10 @@ def test_an_entry_is_true(entry: object, tmp_path: Path) -> None:
         found = OrtRuns(path)(inputs, optimise=oracle == "ort")
         assert any(not np.allclose(found[name], wanted, rtol=1e-5) for name, wanted in specified.items())
     assert departures(path, "onnx-reference") == []
+
+
+def test_the_sentence_tells_the_version_seen_and_the_one_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnxruntime.__version__", "1.99.0")
+    told = TABLE[2].sentence("ort")
+    assert told.startswith("ort is off-specification for Attention of opset 23 and 24: ")
+    assert "seen with onnxruntime 1.32.0, case test_attention_4d" in told and told.endswith("installed is 1.99.0)")

@@ -18,7 +18,7 @@ from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification import edge_comparison
 from fornaxc.verification.compare import Tolerance, differing, verdict_of
 from fornaxc.verification.edge_comparison import compare_edges, edge_samples, opinions_of
-from fornaxc.verification.edges import edge_inputs
+from fornaxc.verification.edges import VALUE_SETS, edge_inputs, not_tried
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.inputs import generate, size_choices
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, interpreted
@@ -28,7 +28,7 @@ from fornaxc.verification.verify import Sample, generated_samples
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>\n'
 ROLES = """
-f (float[n, 4] x, int64[m] i, float[n, 4] kept, float[n, 4] share, int64[n] ends, bfloat16[4] h, int64[2] shape,
+f (float[n, 4] x, int64[m] i, float[n, 4] kept, float[n, 4] share, bfloat16[4] h, int64[2] shape,
    float[9, 4] table, bool[n] b) =>
   (float[n, 4] y, float[m, 4] rows, float[n, 4] far, float[n, 4] mixed, bfloat16[4] g, float[p, q] r, bool[n] nb) {
     y = Exp(x)
@@ -42,7 +42,24 @@ f (float[n, 4] x, int64[m] i, float[n, 4] kept, float[n, 4] share, int64[n] ends
     g = Neg(h)
     r = Reshape(x, shape)
     nb = Not(b)
-    unused = Neg(ends)
+}
+"""
+RECURRENT = """
+f (float[s, 2, 3] x, int32[2] ends, float[1, 16, 3] w, float[1, 16, 4] r, float[1, 32] b) => (float[s, 1, 2, 4] y) {
+    y = LSTM<hidden_size = 4>(x, w, r, b, ends)
+}
+"""
+SCATTERED = """
+f (float[9, 2] data, int64[4, 2] i, float[4, 2] u) => (float[9, 2] y) { y = ScatterElements<axis = 0>(data, i, u) }
+"""
+NAMED = """
+f (int64[n, 8] attention_mask, int64[n, 8] positions, float[n, 8] keep_prob, float[n, 8] x, float[n, 8] z, int32[n, 8] flags) =>
+  (int64[n, 8] m, int64[n, 8] p, float[n, 8] y, float[n, 8] w) {
+    m = Neg(attention_mask)
+    p = Neg(positions)
+    y = Mul(keep_prob, x)
+    chosen = Cast<to = 9>(flags)
+    w = Where(chosen, x, z)
 }
 """
 PLAIN = "f (float[n, 3] x, float[3] w) => (float[n, 3] y) { y = Mul(x, w) }"
@@ -60,6 +77,62 @@ def test_roles_that_the_graph_tells(tmp_path: Path) -> None:
         Role.VALUE, Role.INDEX, Role.MASK, Role.PROBABILITY,
     )  # fmt: skip
     assert steering_inputs(graph) == {"shape"}
+
+
+def sets_of(graph: Graph, sizes: dict[str, int]) -> dict[str, dict[str, Array]]:
+    """The edge sets of values by their short names."""
+    edges, _ = edge_inputs(graph, sizes, 0)
+    found = {label.removeprefix("edge ").split(" (")[0]: inputs for label, inputs in edges}
+    return {name: found[name] for name in VALUE_SETS if name in found}
+
+
+def test_lengths_are_at_least_one_and_no_more_than_there_are_steps(tmp_path: Path) -> None:
+    graph = graph_of(RECURRENT, tmp_path)
+    assert input_uses(graph)["ends"].role is Role.LENGTH
+    lengths = {int(n) for seed in range(20) for n in generate(graph, {"s": 5}, seed)["ends"]}
+    assert lengths == {1, 2, 3, 4, 5}
+    sets = sets_of(graph, {"s": 5})
+    assert all(np.isin(inputs["ends"], range(1, 6)).all() for inputs in sets.values())
+    assert [sets[name]["ends"].tolist() for name in ("zeros", "ones", "largest")] == [[1, 1], [1, 1], [5, 5]]
+
+
+def test_indices_to_scatter_at_are_different(tmp_path: Path) -> None:
+    graph = graph_of(SCATTERED, tmp_path)
+    assert input_uses(graph)["i"].role is Role.UNIQUE_INDEX
+    for seed in range(5):
+        indices = generate(graph, {}, seed)["i"]
+        assert len(np.unique(indices)) == indices.size == 8 and indices.min() >= 0 and indices.max() < 9
+    plain = generate(graph, {}, 0)["i"]
+    for inputs in sets_of(graph, {}).values():
+        assert (inputs["i"] == plain).all(), "where two are one, the order of writes decides"
+
+
+def test_masks_and_probabilities_by_their_name_or_by_a_cast(tmp_path: Path) -> None:
+    graph = graph_of(NAMED, tmp_path)
+    uses = {name: use.role for name, use in input_uses(graph).items()}
+    assert uses == {
+        "attention_mask": Role.MASK, "positions": Role.VALUE, "keep_prob": Role.PROBABILITY, "x": Role.VALUE, "z": Role.VALUE,
+        "flags": Role.MASK,
+    }  # fmt: skip
+    made = generate(graph, {"n": 5}, 0)
+    for name in ("attention_mask", "flags"):
+        assert set(np.unique(made[name])) == {0, 1} and (made[name][:, 0] == 1).all()
+    assert made["positions"].max() > 1
+    assert ((made["keep_prob"] >= 0) & (made["keep_prob"] <= 1)).all() and len(np.unique(made["keep_prob"])) > 2
+    for inputs in sets_of(graph, {"n": 5}).values():
+        assert all(np.isin(inputs[name], (0, 1)).all() for name in ("attention_mask", "flags"))
+        assert ((inputs["keep_prob"] >= 0) & (inputs["keep_prob"] <= 1)).all()
+    assert (sets_of(graph, {"n": 5})["largest"]["flags"] == 1).all()
+
+
+def test_what_is_not_tried_is_named(tmp_path: Path) -> None:
+    (note,) = not_tried(graph_of(PLAIN, tmp_path))
+    assert note == (
+        "edge sets not tried: zeros, ones, denormals, largest, infinities, nan, dims of size 1 and 0 (--edge-cases tries them)"
+    )
+    (note,) = not_tried(graph_of(PLAIN.replace("n", "2"), tmp_path))
+    assert "dims" not in note
+    assert not_tried(graph_of("f () => (float[1] y) { y = Constant<value_floats = [1.0]>() }", tmp_path)) == []
 
 
 def test_generated_masks_and_probabilities(tmp_path: Path) -> None:

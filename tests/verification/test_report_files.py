@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as xml
@@ -16,6 +17,7 @@ from fornaxc import api
 from fornaxc.cache.files import write_whole
 from fornaxc.errors import CacheError, ModelError, UsageError
 from fornaxc.verification.compare import DECADES, Row, Tolerance, compare_outputs
+from fornaxc.verification.execution import Execution, Kernel
 from fornaxc.verification.files import ReportFiles
 from fornaxc.verification.junit import verify_junit
 from fornaxc.verification.page import verify_page
@@ -96,6 +98,7 @@ def test_the_page_stands_alone_and_says_what_failed() -> None:
 
 def test_the_page_tells_how_accurate_each_side_is_and_of_a_dataset() -> None:
     document = report().to_json()
+    assert "<h2>Dataset</h2>" not in verify_page(document, "m.onnx")
     assert "How accurate" not in verify_page(document, "m.onnx") and "Dataset" not in verify_page(document, "m.onnx")
     errors = {"max_abs": 0.125, "rms": 0.1, "tolerances": 0.5}
     double = {"by": "onnxruntime in double", "ours": errors, "oracle": None, "why_not": ""}
@@ -105,6 +108,7 @@ def test_the_page_tells_how_accurate_each_side_is_and_of_a_dataset() -> None:
         "name": "y<1>",
         "oracle": "onnxruntime",
         "failed": 3,
+        "elements": 480,
         "absolute": spread,
         "relative": None,
         "cosine": {"min": 0.75},
@@ -117,12 +121,51 @@ def test_the_page_tells_how_accurate_each_side_is_and_of_a_dataset() -> None:
         "0.125",
         "threads 0.0625",
         "onnxruntime in double",
-        "40 samples, 3 of which differ",
+        "40 samples were compared, 3 of which differ",
         "0.375",
         "0.75",
-        "0.875",
+        "87.5 %",
     ):
         assert needed in page
+    assert page.count("<h2>Dataset</h2>") == 1
+    assert page.index("<h2>Dataset</h2>") < page.index("The outputs below are") < page.index("<h2>Outputs</h2>")
+
+
+def test_the_page_names_the_rules_and_colours_every_verdict() -> None:
+    rows = compare_outputs(
+        {"y": np.ones(2, np.float32), "i": np.arange(2)}, {"y": np.ones(2, np.float32), "i": np.arange(2)}
+    )
+    unjudged = replace(rows[0], name="z", verdict="unjudged", rule="contested", reason="the oracles differ there too")
+    page = verify_page(report(rows=[*rows, unjudged]).to_json(), "m.onnx")
+    assert "<th>rule</th>" in page
+    for rule in ("tolerance", "exact", "contested"):
+        assert f"<td>{rule}</td>" in page
+    style = page[: page.index("</style>")]
+    for verdict in ("pass", "fail", "unproven", "empty", "unjudged"):
+        assert re.search(rf"\.{verdict}[,{{]", style), verdict
+
+
+def test_the_page_tells_what_ran_where() -> None:
+    kernels = (Kernel(("conv2d", "relu<1>"), 3, ("layer<0>", "layer<1>")), Kernel(("matmul",), 1, ()))
+    plain = verify_page(report().to_json(), "m.onnx")
+    assert "What ran where" not in plain and "On the host" not in plain
+    host = [{"node": "NonZero<4>", "reason": "MAX has no kernel"}, {"node": "Unique_5", "transfers": 2}]
+    told = replace(report(), execution=Execution("nvidia", 12, 2, ("Transpose_3",), kernels), host_nodes=host)
+    page = verify_page(told.to_json(), "m.onnx")
+    for needed in (
+        "<h2>What ran where</h2>",
+        "<dt>nodes</dt><dd>12</dd>",
+        "<dt>folded</dt><dd>Transpose_3</dd>",
+        "<dt>kernels</dt><dd>4</dd>",
+        '<td class="n">3</td><td class="w">conv2d, relu&lt;1&gt;</td><td class="w">layer&lt;0&gt;, layer&lt;1&gt;</td>',
+        "<h2>On the host, with transfers</h2>",
+        "<th>node</th><th>reason</th><th>transfers</th>",
+        "NonZero&lt;4&gt;",
+    ):
+        assert needed in page, needed
+    silent = replace(told, execution=Execution("cpu", 1, 0, (), None), host_nodes=[])
+    page = verify_page(silent.to_json(), "m.onnx")
+    assert "What ran where" in page and "what each fuses" not in page
 
 
 def test_a_page_of_nothing_is_a_page() -> None:
