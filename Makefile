@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.installed
 
-.PHONY: help demo test check test-slow test-mutations test-onnx onnxruntime-cases test-zoo bench format clean
+.PHONY: help demo test check test-slow test-mutations test-onnx test-stablehlo onnxruntime-cases test-zoo bench format clean
 
 help:
 	@echo "make demo       compile, verify and run the sample model"
@@ -12,6 +12,7 @@ help:
 	@echo "make check      ruff and mypy"
 	@echo "make test-slow  the long suites"
 	@echo "make test-onnx  the suites of the onnx package against the lists of known gaps"
+	@echo "make test-stablehlo  StableHLO modules that check themselves"
 	@echo "make onnxruntime-cases  writes build/onnxruntime, a suite of onnxruntime's own operators and of ai.onnx.ml"
 	@echo "make test-mutations  faults planted in lowering rules: caught, named and reduced"
 	@echo "make test-zoo   real models, minutes each; downloads them"
@@ -43,6 +44,9 @@ test-slow: $(READY)
 
 test-onnx: $(READY)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/onnx_suite
+
+test-stablehlo: $(READY)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/stablehlo_suite
 
 onnxruntime-cases: $(READY)
 	rm -rf build/onnxruntime
