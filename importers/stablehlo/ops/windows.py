@@ -1,4 +1,4 @@
-"""reduce_window, with sizes that are numbers or arrive as tensors, and select_and_scatter."""
+"""reduce_window, with sizes that are numbers or arrive as tensors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product as cartesian
 
-import numpy as np
-
 from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
 from fornaxc.importers.stablehlo.ops.arithmetic import narrow, wide_type
-from fornaxc.importers.stablehlo.ops.reduction import REDUCTIONS, identity, is_identity, same_shape
+from fornaxc.importers.stablehlo.ops.reduction import REDUCTIONS, is_identity, same_shape
 from fornaxc.importers.stablehlo.ops.shape import pad_value
 from fornaxc.importers.stablehlo.regions import FUNCTIONS, Region
 from fornaxc.importers.stablehlo.registry import stablehlo_op
@@ -21,7 +19,6 @@ from fornaxc.ir.dims import Dim, product, static
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import (
     Binary,
-    Compare,
     Cumulative,
     DynamicSlice,
     Iota,
@@ -29,13 +26,11 @@ from fornaxc.ir.ops import (
     Pool,
     Reduce,
     Select,
-    Unary,
     While,
 )
 from fornaxc.ir.ops.linear import window_size
 from fornaxc.ir.types import DType, TensorType
 
-MAX_TAPS = 4096
 MAX_POOL = 256  # elements of a window up to which it is a pool
 IN_ORDER = 64  # elements of a window up to which they are combined in the order that the reference interpreter takes
 _POOLS = {"add": "sum", "max": "max"}
@@ -187,7 +182,7 @@ def _scan(b: GraphBuilder, region: Region, operands: Sequence[Operand], axis: in
     current, step = list(operands), 1
     while step < size:
         first, last = _part(b, current, axis, 0, size - step), _part(b, current, axis, step, size - step)
-        joined = _like(b, region.apply([*first, *last]), first)
+        joined = in_shape_of(b, region.apply([*first, *last]), first)
         rest = _part(b, current, axis, size - step if reverse else 0, step)
         pairs = zip(joined, rest, strict=True) if reverse else zip(rest, joined, strict=True)
         current = [
@@ -207,7 +202,7 @@ def _scan_in_loop(
     widened = Pad(none, room) if reverse else Pad(room, none)
 
     def join(body: GraphBuilder, distance: Value, current: list[Operand]) -> list[Operand]:
-        rest = body.emit(Binary("sub"), _size(body, shape[axis]), distance)
+        rest = body.emit(Binary("sub"), size_of(body, shape[axis]), distance)
         number = body.emit(Iota(shape, axis, DType.I64))
         has_other = c.compare(body, "lt", number, rest) if reverse else c.compare(body, "ge", number, distance)
         place = _start_along(body, axis, len(shape), distance if reverse else rest)
@@ -256,14 +251,14 @@ def _repeat(
     tested, number = (builder.input(TensorType(DType.I64, ())) for builder in (condition, body))
     for v in flat:
         condition.input(v.type)
-    go_on = c.compare(condition, "lt", tested, _size(condition, below))
+    go_on = c.compare(condition, "lt", tested, size_of(condition, below))
     carried = _regrouped(operands, [body.input(v.type) for v in flat])
-    after = [v for o in _like(body, step(body, number, carried), carried) for v in parts(o)]
+    after = [v for o in in_shape_of(body, step(body, number, carried), carried) for v in parts(o)]
     regions = (condition.finish([go_on]), body.finish([c.with_scalar(body, growth[0], number, growth[1]), *after]))
     return _regrouped(operands, b.emit_all(While(), c.scalar(b, 1, DType.I64), *flat, regions=regions)[1:])
 
 
-def _size(b: GraphBuilder, size: Dim) -> Value:
+def size_of(b: GraphBuilder, size: Dim) -> Value:
     return c.reshape(b, b.dims((size,)), ())
 
 
@@ -292,7 +287,7 @@ def _one_by_one(
         return result
     for tap in cartesian(*(range(static(k)) for k in windows.sizes)):
         at = [t * d for t, d in zip(tap, windows.dilations, strict=True)]
-        item = [rebuild(o, [_tap(b, v, at, sizes, windows.strides) for v in parts(o)]) for o in current]
+        item = [rebuild(o, [tap_of(b, v, at, sizes, windows.strides) for v in parts(o)]) for o in current]
         result = _under(b, region.apply([*result, *item]), sizes)
     return result
 
@@ -320,17 +315,17 @@ def _slide(
             break
         length = parts(spans[0])[0].type.shape[axis] - width * dilation
         first, last = (_part(b, spans, axis, at, length) for at in (0, width * dilation))
-        spans = _like(b, region.apply([*first, *last]), first)
+        spans = in_shape_of(b, region.apply([*first, *last]), first)
         width *= 2
     result: list[Operand] | None = None
     for offset, operands in pieces:
         taken = _part(b, operands, axis, offset * dilation, count, stride)
-        result = taken if result is None else _like(b, region.apply([*result, *taken]), taken)
+        result = taken if result is None else in_shape_of(b, region.apply([*result, *taken]), taken)
     assert result is not None
     return result
 
 
-def _like(b: GraphBuilder, results: Sequence[Operand], like: Sequence[Operand]) -> list[Operand]:
+def in_shape_of(b: GraphBuilder, results: Sequence[Operand], like: Sequence[Operand]) -> list[Operand]:
     return _under(b, results, parts(like[0])[0].type.shape)
 
 
@@ -382,179 +377,7 @@ def _widely(b: GraphBuilder, op: Pool | Cumulative | Reduce, x: Value) -> Value:
     return narrow(b, b.emit(op, c.cast(b, x, wide)), dtype)
 
 
-@stablehlo_op("stablehlo.select_and_scatter")
-def select_and_scatter(ctx: OpContext) -> Operand:
-    """Each window of the operand selects one element, which receives the source's; what is in the padding is never selected."""
-    b = ctx.b
-    operand, source, init = ctx.operands
-    shape = parts(operand)[0].type.shape
-    rank = len(shape)
-    ones = (1,) * rank
-    window, strides = ctx.ints("window_dimensions", ones), ctx.ints("window_strides", ones)
-    pads = ctx.pairs("padding", rank)
-    counts = [window_size(shape[i], *pads[i], window[i], strides[i], 1) for i in range(rank)]
-    source = rebuild(source, [c.rebind(b, v, counts) for v in parts(source)])
-    whole = [axis for axis in range(rank) if window[axis] == shape[axis]]
-    rest = [axis for axis in range(rank) if axis not in whole]
-    if all(pair == (0, 0) for pair in pads) and all(window[i] == 1 and counts[i] == shape[i] for i in rest):
-        found = _scatter_to_extremes(ctx, operand, source, init, whole)
-        if found is not None:
-            return found
-    ctx.refuse_unless(int(np.prod(window, dtype=np.int64)) <= MAX_TAPS, f"a window of more than {MAX_TAPS} elements")
-    low, high = [p[0] for p in pads], [p[1] for p in pads]
-    zeros = [0] * rank
-    padded = rebuild(operand, [pad_value(b, v, c.scalar(b, 0, v.type.dtype), low, high, zeros) for v in parts(operand)])
-    taps = list(cartesian(*(range(k) for k in window)))
-    exists = [_inside(b, tap, strides, pads, counts, shape) for tap in taps]
-    choice = _select(ctx, padded, exists, taps, counts, strides)
-    return _scatter(ctx, choice, source, init, taps, strides, shape, low)
-
-
-def _scatter_to_extremes(
-    ctx: OpContext, operand: Operand, source: Operand, init: Operand, axes: Sequence[int]
-) -> Operand | None:
-    """For windows that are these axes as a whole and a selection by >= or <=: the first extreme receives the source's element.
-
-    A NaN compares with nothing, so that the selection starts anew after it. None where the selection is another.
-    """
-    b = ctx.b
-    fn = _extreme(ctx)
-    if fn is None or not isinstance(operand, Value) or operand.type.dtype is DType.BOOL:
-        return None
-    x = c.cast(b, operand, wide_type(operand.type.dtype))
-    shape, dtype = x.type.shape, x.type.dtype
-    window = [size if i in axes else 1 for i, size in enumerate(shape)]
-    count = static(product(window))
-    number = c.reshape(b, b.emit(Iota((count,), 0, DType.I64)), window)
-    last = c.scalar(b, count - 1, DType.I64)
-    eligible = c.full(b, True, TensorType(DType.BOOL, shape))
-    if dtype.is_float:
-        nan = b.emit(Compare("ne"), x, x)
-        last_nan = c.reduce(b, "max", c.select(b, nan, number, c.scalar(b, -1, DType.I64)), axes)
-        eligible = c.expand(b, c.compare(b, "gt", number, last_nan), shape)
-    none = identity(fn, dtype)
-    assert none is not None
-    extreme = c.reduce(b, fn, c.select(b, eligible, x, c.scalar(b, none, dtype)), axes)
-    found = b.emit(Binary("and"), eligible, c.compare(b, "eq", x, extreme))
-    place = c.reduce(b, "min", c.select(b, found, number, last), axes)
-    here = c.compare(b, "eq", number, place)
-    combined = _like(b, ctx.region(1).apply([init, source]), [source])
-    pairs = zip((v for o in combined for v in parts(o)), parts(init), strict=True)
-    return rebuild(source, [c.select(b, here, new, old) for new, old in pairs])
-
-
-def _extreme(ctx: OpContext) -> str | None:
-    """`max` or `min` where a selection keeps the first of its arguments if it is >= or <= the second."""
-    block = ctx.region(0).block
-    operations = [op.operation for op in block.operations]
-    if len(operations) != 2 or operations[0].name != "stablehlo.compare" or "TOTAL" in str(operations[0]):
-        return None
-    if list(operations[0].operands) != list(block.arguments):
-        return None
-    direction = str(operations[0].attributes["comparison_direction"])
-    return "max" if "GE" in direction else "min" if "LE" in direction else None
-
-
-def _inside(
-    b: GraphBuilder,
-    tap: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[tuple[int, int]],
-    counts: Sequence[Dim],
-    shape: Sequence[Dim],
-) -> Value | None:
-    """Where a tap sees an element and no padding, broadcastable to the windows; None where it always does."""
-    inside: Value | None = None
-    for axis, (low, high) in enumerate(pads):
-        if low <= 0 and high <= 0:
-            continue
-        size, count = shape[axis], counts[axis]
-        line = b.literal(np.arange(count)) if isinstance(count, int) else b.emit(Iota((count,), 0, DType.I64))
-        place = c.with_scalar(b, "add", c.with_scalar(b, "mul", line, strides[axis]), tap[axis] - low)
-        real = b.emit(
-            Binary("and"),
-            c.compare(b, "ge", place, c.scalar(b, 0, DType.I64)),
-            c.compare(b, "lt", place, _size(b, size)),
-        )
-        real = c.reshape(b, real, [count if i == axis else 1 for i in range(len(shape))])
-        inside = real if inside is None else c.binary(b, "and", inside, real)
-    return inside
-
-
-def _tap(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], strides: Sequence[int]) -> Value:
+def tap_of(b: GraphBuilder, x: Value, tap: Sequence[int], out: Sequence[Dim], strides: Sequence[int]) -> Value:
     for axis, start in enumerate(tap):
         x = c.slice_axis(b, x, axis, start, out[axis], strides[axis])
     return x
-
-
-def _select(
-    ctx: OpContext,
-    padded: Operand,
-    exists: Sequence[Value | None],
-    taps: Sequence[Sequence[int]],
-    counts: Sequence[Dim],
-    strides: Sequence[int],
-) -> Value:
-    """For each window the number of the tap that it selects (i32, -1 for none)."""
-    b, region = ctx.b, ctx.region(0)
-    best = rebuild(padded, [_tap(b, v, taps[0], counts, strides) for v in parts(padded)])
-    none = c.full(b, -1, TensorType(DType.I32, tuple(counts)))
-    choice = c.full_like(b, 0, none) if exists[0] is None else c.select(b, exists[0], c.full_like(b, 0, none), none)
-    for number, tap in enumerate(taps[1:], 1):
-        candidate = rebuild(padded, [_tap(b, v, tap, counts, strides) for v in parts(padded)])
-        (keep,) = region.apply([best, candidate])
-        assert isinstance(keep, Value)
-        taken = b.emit(Unary("not"), c.expand(b, keep, counts))
-        if exists[0] is not None:
-            taken = b.emit(Binary("or"), taken, c.compare(b, "lt", choice, c.scalar(b, 0, DType.I32)))
-        inside = exists[number]
-        if inside is not None:
-            taken = c.binary(b, "and", taken, inside)
-        best = rebuild(
-            best, [b.emit(Select(), taken, new, old) for new, old in zip(parts(candidate), parts(best), strict=True)]
-        )
-        choice = c.select(b, taken, c.scalar(b, number, DType.I32), choice)
-    return choice
-
-
-def _scatter(
-    ctx: OpContext,
-    choice: Value,
-    source: Operand,
-    init: Operand,
-    taps: Sequence[Sequence[int]],
-    strides: Sequence[int],
-    shape: Sequence[Dim],
-    low: Sequence[int],
-) -> Operand:
-    """Tap by tap: the windows that selected it put their source elements to its places, all different, and combine there."""
-    b, region = ctx.b, ctx.region(1)
-    result = rebuild(source, [c.expand(b, v, shape) for v in parts(init)])
-    for number, tap in enumerate(taps):
-        here = c.compare(b, "eq", choice, c.scalar(b, number, DType.I32))
-        places = [_placed(b, here, tap, strides, shape, low, False)]
-        places += [_placed(b, v, tap, strides, shape, low, 0) for v in parts(source)]
-        item = rebuild(source, places[1:])
-        combined = region.apply([result, item])
-        new = [c.expand(b, v, shape) for o in combined for v in parts(o)]
-        result = rebuild(
-            source, [b.emit(Select(), places[0], n, old) for n, old in zip(new, parts(result), strict=True)]
-        )
-    return result
-
-
-def _placed(
-    b: GraphBuilder,
-    x: Value,
-    tap: Sequence[int],
-    strides: Sequence[int],
-    shape: Sequence[Dim],
-    low: Sequence[int],
-    fill: int,
-) -> Value:
-    """Elements of a result of windows at the operand's places that one tap sees."""
-    starts = [t - p for t, p in zip(tap, low, strict=True)]
-    spans = [(n - 1) * s + 1 for n, s in zip(x.type.shape, strides, strict=True)]
-    ends = [size - start - span for size, start, span in zip(shape, starts, spans, strict=True)]
-    placed = pad_value(b, x, c.scalar(b, fill, x.type.dtype), starts, ends, [s - 1 for s in strides])
-    return c.rebind(b, placed, shape)
