@@ -31,7 +31,7 @@ def contiguous(array: Array) -> Array:
     result = np.empty(array.shape, array.dtype)
     reach = [abs(stride) * (dim > 1) for stride, dim in zip(array.strides, array.shape, strict=True)]
     slowest = int(np.argmax(reach))
-    step = max(1, SPAN // max(reach))
+    step = max(1, SPAN // max(*reach, 1))  # of one element, seen as many, nothing is reached
     for first in range(0, array.shape[slowest], step):
         block = (slice(None),) * slowest + (slice(first, first + step),)
         result[block] = array[block]

@@ -72,6 +72,11 @@ def test_a_mapped_view_is_copied_right(tmp_path: Path, monkeypatch: pytest.Monke
         map_bytes(path, 3, content.nbytes + 1)
 
 
+def test_one_element_seen_as_many_is_made_contiguous() -> None:
+    many = np.broadcast_to(np.float32(3), (2, 5))
+    assert contiguous(many).flags.c_contiguous and np.array_equal(contiguous(many), many)
+
+
 MEASURE = """
 import resource, sys
 from pathlib import Path

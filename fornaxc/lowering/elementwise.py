@@ -14,6 +14,7 @@ from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
 from max.graph.ops.elementwise import _trunc_div
 
+from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Binary, Bitcast, Cast, Compare, Select, Unary
 from fornaxc.ir.ops.elementwise import FLOAT_UNARY, PREDICATES, integer_range
 from fornaxc.ir.types import DType as IrDType
@@ -297,6 +298,8 @@ def binary(c: LoweringContext, op: Binary, a: T, b: T) -> T:
         return _BOOL[op.fn](a, b)
     if op.fn == "sub" and _is_unsigned_zero(c):
         return _negative(c, b)
+    if a.dtype.is_float() and (zero := _always_zero(c, op.fn, a, b)) is not None:
+        return zero
     if op.fn in _STOCK:
         return _STOCK[op.fn](a, b)
     if a.dtype.is_float():
@@ -306,6 +309,42 @@ def binary(c: LoweringContext, op: Binary, a: T, b: T) -> T:
     if op.fn in ("div", "rem", "mod"):
         return _integer_division(c, op.fn, a, b)
     return bitwise(c, op.fn, a, b)
+
+
+def _always_zero(c: LoweringContext, fn: str, a: T, b: T) -> T | None:
+    """x - x, x + -x, x * 0 and 0 / x of floats, which MAX takes to be 0 for every x: NaN where the specification has it. None for others."""
+    assert c.node is not None
+    left, right = (_plain(c, v) for v in c.node.inputs)
+    if (fn == "sub" and left is right) or (fn == "add" and (_negated(c, left) is right or _negated(c, right) is left)):
+        x = widened(a)
+        spoiled = ops.logical_or(ops.is_nan(x), ops.is_inf(x))
+    elif fn == "mul" and 0 in (numbers := [c.constant_number(v) for v in (left, right)]):
+        x = widened(a if numbers[1] == 0 else b)
+        spoiled = ops.logical_or(ops.is_nan(x), ops.is_inf(x))
+    elif fn == "div" and c.constant_number(left) == 0:
+        x = widened(b)
+        spoiled = ops.logical_or(ops.is_nan(x), ops.equal(x, c.scalar(0.0, x.dtype)))
+    else:
+        return None
+    return ops.cast(ops.where(spoiled, c.scalar(math.nan, x.dtype), c.scalar(0.0, x.dtype)), a.dtype)
+
+
+def _plain(c: LoweringContext, value: Value) -> Value:
+    """`value` without what MAX leaves out: a 0 that is added, a 1 that it is multiplied with."""
+    node = c.producers.get(value)
+    if node is None or not isinstance(node.op, Binary) or node.op.fn not in ("add", "sub", "mul", "div"):
+        return value
+    nothing = 0 if node.op.fn in ("add", "sub") else 1
+    left, right = node.inputs
+    if c.constant_number(right) == nothing:
+        return _plain(c, left)
+    return _plain(c, right) if node.op.fn in ("add", "mul") and c.constant_number(left) == nothing else value
+
+
+def _negated(c: LoweringContext, value: Value) -> Value | None:
+    """Of what `value` is the negative."""
+    node = c.producers.get(value)
+    return _plain(c, node.inputs[0]) if node is not None and node.op == Unary("neg") else None
 
 
 def _is_unsigned_zero(c: LoweringContext) -> bool:
@@ -399,7 +438,21 @@ def compare(c: LoweringContext, op: Compare, a: T, b: T) -> T:
             differ = ops.logical_xor(a, b)
             return differ if op.fn == "ne" else ops.logical_not(differ)
         a, b = ops.cast(a, DType.uint8), ops.cast(b, DType.uint8)
+    assert c.node is not None
+    computed = all(c.constant_array(v) is None for v in c.node.inputs)
+    if a.dtype.is_float() and computed and op.fn in ("eq", "ne", "le", "ge"):
+        return _told_apart(op.fn, widened(a), widened(b))
     return _COMPARE[op.fn](widened(a), widened(b))
+
+
+def _told_apart(fn: str, a: T, b: T) -> T:
+    """eq, ne, le or ge of floats that MAX may find to be one value: it says then that they are equal, also where they are NaN."""
+    unordered = ops.logical_or(ops.is_nan(a), ops.is_nan(b))
+    if fn in ("eq", "ne"):
+        differ = ops.logical_or(ops.logical_or(ops.greater(a, b), less(a, b)), unordered)
+        return differ if fn == "ne" else ops.logical_not(differ)
+    beyond = ops.greater(a, b) if fn == "le" else less(a, b)
+    return ops.logical_not(ops.logical_or(beyond, unordered))
 
 
 @lower(Select)

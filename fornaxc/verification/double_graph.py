@@ -84,6 +84,8 @@ def _op(op: Op) -> Op:
             changed[field.name] = DType.F64
         elif isinstance(value, TensorType):
             changed[field.name] = _type(value)
+        elif isinstance(value, tuple) and any(isinstance(v, TensorType) for v in value):
+            changed[field.name] = tuple(_type(v) if isinstance(v, TensorType) else v for v in value)
     return replace(op, **changed) if changed else op
 
 

@@ -56,6 +56,7 @@ def add_cases() -> None:
     flags = np.array([True, False, True])
     SUITE.add("not_bool", lambda b, v: b.emit(Unary("not"), v), flags)
     add_binary()
+    add_one_value_twice()
     add_casts()
 
 
@@ -118,6 +119,28 @@ def add_binary() -> None:
     for dtype in (np.float32, np.float16, BF16, np.float64, np.int64, np.uint8, np.bool_):
         x, y = np.array([1, 0, 1, 0]).astype(dtype), np.array([0, 1, 0, 1]).astype(dtype)
         SUITE.add(f"select_{x.dtype}", lambda b, k, x, y: b.emit(Select(), k, x, y), condition, x, y)
+
+
+def add_one_value_twice() -> None:
+    """What a compiler that forgets NaN and infinity would answer without looking."""
+    for dtype in (np.float32, np.float64, np.float16, BF16):
+        x = np.array([1.5, np.nan, np.inf, -np.inf, 0, -2], dtype)
+        for fn in ("eq", "ne", "lt", "le", "gt", "ge"):
+            SUITE.add(f"{fn}_itself_{x.dtype}", lambda b, v, fn=fn: b.emit(Compare(fn), v, v), x)
+        for fn in ("sub", "div", "max", "min"):
+            SUITE.add(f"{fn}_itself_{x.dtype}", lambda b, v, fn=fn: b.emit(Binary(fn), v, v), x)
+    x = np.array([1.5, np.nan, np.inf, -np.inf, 0, -2], np.float32)
+    zero = np.zeros(6, np.float32)
+    for name, build in (
+        ("eq_itself_times_one", lambda b, v: b.emit(Compare("eq"), v, with_scalar(b, "mul", v, 1))),
+        ("ne_exponentials", lambda b, v: b.emit(Compare("ne"), *(b.emit(Unary("exp"), v) for _ in range(2)))),
+        ("less_itself_plus_zero", lambda b, v: b.emit(Binary("sub"), v, with_scalar(b, "add", v, 0))),
+        ("plus_its_negative", lambda b, v: b.emit(Binary("add"), v, b.emit(Unary("neg"), v))),
+        ("times_zero", lambda b, v: b.emit(Binary("mul"), v, b.literal(zero))),
+        ("zero_times", lambda b, v: b.emit(Binary("mul"), b.literal(zero), v)),
+        ("zero_over_it", lambda b, v: b.emit(Binary("div"), b.literal(zero), v)),
+    ):
+        SUITE.add(name, build, x)
 
 
 def add_casts() -> None:
@@ -183,6 +206,12 @@ QUICK = (
     "cast_float32_i64",
     "select_bool",
     "bitcast_float32",
+    *(f"{fn}_itself_float32" for fn in ("eq", "ne", "le", "ge", "sub")),
+    "eq_itself_times_one",
+    "less_itself_plus_zero",
+    "plus_its_negative",
+    "times_zero",
+    "zero_over_it",
     "symbolic_3",
     "symbolic_5",
     "shape_0_1",

@@ -12,8 +12,11 @@ import pytest
 from onnx import parser
 
 from fornaxc.importers.onnx.importer import import_onnx
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.checker import check
 from fornaxc.ir.graph import Array, Graph, Node
-from fornaxc.ir.ops import LayerNorm
+from fornaxc.ir.ops import If, LayerNorm, Unary
+from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.verification.accuracy import accuracy
@@ -137,6 +140,16 @@ def test_what_is_farther_from_float64_fails(norm: Path) -> None:
     row = settled(norm, lambda reference: {"y": reference.outputs["y"] + np.float32(1e-2)})
     assert (row.verdict, row.rule) == ("fail", "tolerance")
     assert row.to_json()["float64"]["why_not"] != ""
+
+
+def test_branches_are_widened_with_their_types() -> None:
+    b = GraphBuilder()
+    x, flag = b.input(TensorType(DType.F32, (2,)), "x"), b.input(TensorType(DType.BOOL, ()), "c")
+    yes, no = GraphBuilder(b), GraphBuilder(b)
+    branches = (yes.finish([yes.emit(Unary("exp"), x)]), no.finish([x]))
+    graph = widened(b.finish([b.emit(If((x.type,)), flag, regions=branches)], ["y"]))
+    check(graph)
+    assert graph.outputs[0].type.dtype is DType.F64
 
 
 def wrong_epsilon(graph: Graph) -> Graph:
