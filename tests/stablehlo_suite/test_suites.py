@@ -24,9 +24,10 @@ SUITES = {
 
 
 @pytest.mark.slow
-def test_every_module_passes() -> None:
-    found = api.qualify(str(HERE / "cases"))
-    assert {r.id: (r.phase, r.reason) for r in found.results if r.verdict != "pass"} == {}
+def test_the_modules_are_what_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+    found = api.qualify("cases", gaps=GAPS)
+    assert found.gaps == []
 
 
 @pytest.mark.slow
@@ -41,5 +42,5 @@ def test_the_suite_is_what_is_listed(suite: str, monkeypatch: pytest.MonkeyPatch
 
 def test_no_listed_gap_is_a_wrong_value() -> None:
     sections = read_gaps(GAPS)
-    assert set(sections) == {f"{suite} run-time" for suite in SUITES}
+    assert {"cases run-time", "tests/interpret run-time"} <= set(sections)
     assert [n for cases in sections.values() for n, gap in cases.items() if gap["phase"] in ("mismatch", "run")] == []
