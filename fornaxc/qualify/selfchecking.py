@@ -99,7 +99,7 @@ def _error(expectation: Expectation, outputs: Sequence[Array]) -> float | None:
         return None
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    return float(np.abs(a - b)[finite].max()) if finite.any() else None
+    return float(np.abs(a[finite] - b[finite]).max()) if finite.any() else None
 
 
 def _reason(expectation: Expectation, found: Array) -> str:
