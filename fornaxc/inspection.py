@@ -102,8 +102,7 @@ def _evidence(document: dict[str, Any], target: str) -> dict[str, Any]:
 
     Null where no case has it; empty where no support data ships for the target.
     """
-    import onnx
-
+    from fornaxc.importers.onnx.structure import schema_version
     from fornaxc.support.table import evidence, load_support
 
     try:
@@ -114,10 +113,8 @@ def _evidence(document: dict[str, Any], target: str) -> dict[str, Any]:
     for operator in document["operators"]:
         domain, _, name = operator.rpartition("::")
         known = "" if domain == "ai.onnx" else domain
-        try:
-            since = int(onnx.defs.get_schema(name, document["opsets"].get(domain, 1), known).since_version)
-        except onnx.defs.SchemaError:
-            since = 1  # of another tool, which has one version
+        opset = document["opsets"].get(domain, 1)
+        since = schema_version(known, name, opset) or 1  # of another tool, which has one version
         row = evidence(data, f"{known}::{name}" if known else name, since)
         found[operator] = row and {"since": since, "cases": row.cases, "good": row.good, "wrong": list(row.wrong)}
     return found

@@ -31,12 +31,7 @@ from fornaxc.cli.text import facts
 @options.choice
 @options.seed
 @options.tolerances
-@click.option(
-    "--tolerances",
-    type=options.FILE,
-    metavar="FILE.toml",
-    help="Tolerances by output, with reasons; default STEM.tolerances.toml beside the model, where there is one.",
-)
+@options.tolerances_file
 @options.cache_dir
 @options.optimization(1)
 @options.timeout

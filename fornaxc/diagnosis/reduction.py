@@ -28,7 +28,7 @@ from fornaxc.sources import import_source
 from fornaxc.targets import parse_target
 from fornaxc.verification.compare import compare_outputs
 from fornaxc.verification.edge_comparison import edge_samples
-from fornaxc.verification.given import load_inputs, tensor_sets
+from fornaxc.verification.given import check_one_way, load_inputs, tensor_sets
 from fornaxc.verification.inputs import generate, size_choices
 from fornaxc.verification.oracle import OracleRefused, interpreted
 from fornaxc.verification.oracle_of import oracle_of
@@ -53,12 +53,7 @@ class Start:
     tolerances: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.inputs is not None and self.edge_cases:
-            raise UsageError(
-                "--inputs and --edge-cases say in two ways what the inputs are",
-                code="FX239",
-                hint="leave out one of them",
-            )
+        check_one_way({"--inputs": self.inputs, "--edge-cases": self.edge_cases})
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,18 +315,19 @@ def _always_zero(c: LoweringContext, fn: str, a: T, b: T) -> T | None:
     """x - x, x + -x, x * 0 and 0 / x of floats, which MAX takes to be 0 for every x: NaN where the specification has it. None for others."""
     assert c.node is not None
     left, right = (_plain(c, v) for v in c.node.inputs)
-    if (fn == "sub" and left is right) or (fn == "add" and (_negated(c, left) is right or _negated(c, right) is left)):
+    if (
+        (fn == "sub" and left is right)
+        or (fn == "add" and (_negated(c, left) is right or _negated(c, right) is left))
+        or (fn == "mul" and c.constant_number(right) == 0)
+    ):
         x = widened(a)
-        spoiled = ops.logical_or(ops.is_nan(x), ops.is_inf(x))
-    elif fn == "mul" and 0 in (numbers := [c.constant_number(v) for v in (left, right)]):
-        x = widened(a if numbers[1] == 0 else b)
-        spoiled = ops.logical_or(ops.is_nan(x), ops.is_inf(x))
-    elif fn == "div" and c.constant_number(left) == 0:
+    elif fn in ("mul", "div") and c.constant_number(left) == 0:
         x = widened(b)
-        spoiled = ops.logical_or(ops.is_nan(x), ops.equal(x, c.scalar(0.0, x.dtype)))
     else:
         return None
-    return ops.cast(ops.where(spoiled, c.scalar(math.nan, x.dtype), c.scalar(0.0, x.dtype)), a.dtype)
+    zero = c.scalar(0.0, x.dtype)
+    spoiled = ops.logical_or(ops.is_nan(x), ops.equal(x, zero) if fn == "div" else ops.is_inf(x))
+    return ops.cast(ops.where(spoiled, c.scalar(math.nan, x.dtype), zero), a.dtype)
 
 
 def _plain(c: LoweringContext, value: Value) -> Value:

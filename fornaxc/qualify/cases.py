@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from fornaxc.importers.onnx.structure import schema_version
 from fornaxc.ir.graph import Array
 from fornaxc.qualify.selfchecking import SelfChecking, selfchecking_facts
 from fornaxc.qualify.steering import steering_inputs
@@ -105,10 +106,7 @@ def _name(node: onnx.NodeProto) -> str:
 
 def _since(operator: str, opset: int) -> int:
     domain, _, name = operator.rpartition("::")
-    try:
-        return int(onnx.defs.get_schema(name, opset, domain).since_version)
-    except onnx.defs.SchemaError:
-        return 1  # of another tool, which has one version
+    return schema_version(domain, name, opset) or 1  # of another tool, which has one version
 
 
 def _element_type(info: onnx.ValueInfoProto) -> str:

@@ -16,6 +16,15 @@ from fornaxc.signature import Signature, check_expected, check_inputs
 from fornaxc.verification.tensor_files import load_arrays, load_tensor
 
 
+def check_one_way(ways: Mapping[str, object]) -> None:
+    """Raise UsageError where more than one of the options that say what the inputs are has a value."""
+    chosen = [name for name, value in ways.items() if value]
+    if len(chosen) > 1:
+        raise UsageError(
+            f"{' and '.join(chosen)} say in two ways what the inputs are", code="FX239", hint="leave out one of them"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSet:
     """The files that together hold one sample. `label` is the file's name or the folder's, `one_of_many` whether there are others."""

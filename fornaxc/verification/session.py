@@ -25,7 +25,7 @@ from fornaxc.verification.edge_comparison import Opinion, compare_edges, edge_sa
 from fornaxc.verification.edges import not_tried
 from fornaxc.verification.execution import execution, flagged, unproven_outputs
 from fornaxc.verification.float64 import InDouble
-from fornaxc.verification.given import load_expected, load_inputs, tensor_sets
+from fornaxc.verification.given import check_one_way, load_expected, load_inputs, tensor_sets
 from fornaxc.verification.named import check_named
 from fornaxc.verification.oracle import Oracle, Reference
 from fornaxc.verification.oracle_of import oracle_of
@@ -78,14 +78,7 @@ class Given:
     dataset: Path | None = None
 
     def __post_init__(self) -> None:
-        ways = {"--inputs": self.inputs, "--dataset": self.dataset, "--edge-cases": self.edge_cases}
-        chosen = [name for name, value in ways.items() if value]
-        if len(chosen) > 1:
-            raise UsageError(
-                f"{' and '.join(chosen)} say in two ways what the inputs are",
-                code="FX239",
-                hint="leave out one of them",
-            )
+        check_one_way({"--inputs": self.inputs, "--dataset": self.dataset, "--edge-cases": self.edge_cases})
         if self.oracles and ("golden" in self.oracles) != (self.expected is not None):
             raise UsageError(
                 "the oracle `golden` and --expected belong together",

@@ -358,10 +358,7 @@ class _Context:
     def _since(self, domain: str, op_type: str, opset: int) -> int | None:
         key = (domain, op_type, opset)
         if key not in self._schema_versions:
-            try:
-                self._schema_versions[key] = int(onnx.defs.get_schema(op_type, opset, domain).since_version)
-            except onnx.defs.SchemaError:
-                self._schema_versions[key] = None
+            self._schema_versions[key] = schema_version(domain, op_type, opset)
         return self._schema_versions[key]
 
     # --- functions
@@ -492,3 +489,11 @@ def _function_error(function: FunctionProto, problem: str) -> ModelError:
     domain = function.domain or "ai.onnx"
     message = f"the local function {function.name!r} (domain {domain!r}) {problem}"
     return model_error(Code.INVALID_FUNCTION, message, function=function.name, domain=domain)
+
+
+def schema_version(domain: str, op_type: str, opset: int) -> int | None:
+    """The version since which an operator is as in this opset of its domain; None where onnx does not define it."""
+    try:
+        return int(onnx.defs.get_schema(op_type, opset, domain).since_version)
+    except onnx.defs.SchemaError:
+        return None

@@ -94,7 +94,7 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     ctx.refuse_unless(ctx.optional(1) is not None and ctx.input(1).type.rank != 5, "packed queries, keys and values")
     ctx.refuse_unless(ctx.optional(2) is not None, "keys without values")
     for index, what in ((8, "a past of which only a part is used"), (9, "beams that share a past")):
-        ctx.refuse_unless(len(ctx.inputs) <= index or ctx.optional(index) is None, what)
+        ctx.refuse_unless(ctx.optional(index) is None, what)
     parts = [ctx.input(i) for i in range(3)]
     if ctx.optional(3) is not None:
         start: Dim = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.importers.onnx.context import Invalid, NodeContext
 from fornaxc.importers.onnx.ops.fused import MICROSOFT
 from fornaxc.importers.onnx.ops.matmul import matmul
 from fornaxc.importers.onnx.ops.quantize import centred, dynamically_quantized, per_column, per_row
@@ -34,8 +34,8 @@ def _column_parameter(ctx: NodeContext, index: int, right: Value) -> Value | Non
 
 def _column_scale(ctx: NodeContext, index: int, right: Value) -> Value:
     scale = _column_parameter(ctx, index, right)
-    ctx.require(scale is not None, f"input {index}, a scale, is missing")
-    assert scale is not None
+    if scale is None:
+        raise Invalid(f"input {index}, a scale, is missing")
     return scale
 
 
