@@ -15,7 +15,7 @@ body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;paddin
 h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
 th{position:sticky;top:0;background:var(--ground)}th.n,td.n{text-align:right}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
-td.w{overflow-wrap:anywhere}.scroll{overflow-x:auto}.soft{color:var(--soft)}
+td.w{overflow-wrap:anywhere;min-width:6.5rem}.scroll{overflow-x:auto}.soft{color:var(--soft)}
 .pass,.ok{color:var(--good)}.compiled{color:var(--note)}.refused,.unproven,.unjudged,.empty{color:var(--warn)}.mismatch,.failed,.fail{color:var(--bad);font-weight:600}
 .totals{display:flex;gap:2rem;flex-wrap:wrap}.totals b{font-size:1.6rem;display:block}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
