@@ -17,14 +17,24 @@ from onnx import helper, numpy_helper
 
 from fornaxc import __version__
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
-from fornaxc.export import control, elementwise, indexing, linear, nn, packed, reduction, shape
+from fornaxc.export import attention, control, elementwise, indexing, linear, nn, packed, reduction, shape
 from fornaxc.export.context import ExportContext, Tensor, live, uses
 from fornaxc.export.registry import exported_ops, rule_for
 from fornaxc.importers.onnx.types import element_number
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Constant, Graph, Value
 
-_FAMILIES = (control, elementwise, indexing, linear, nn, packed, reduction, shape)  # importing them registers the rules
+_FAMILIES = (
+    attention,
+    control,
+    elementwise,
+    indexing,
+    linear,
+    nn,
+    packed,
+    reduction,
+    shape,
+)  # importing them registers the rules
 
 OPSET = 26
 EXTERNAL_FROM = 1024  # bytes; smaller constants stay in the model file

@@ -1,4 +1,5 @@
 from .elementwise import *
+from .attention import *
 from .bmm import *
 from .conv import *
 from .gpu_gemm import *

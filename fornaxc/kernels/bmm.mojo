@@ -51,8 +51,8 @@ def product(y: FP, x: FP, packed: FP, zeros: FP, M: Int, K: Int, N: Int) -> Args
 
 
 @no_inline
-def row_product(y: FP, x: FP, w: FP, K: Int, N: Int):
-    """One row y [N] = x [K] times w [K, N]."""
+def row_product(y: FP, x: FP, w: FP, K: Int, N: Int, stride: Int):
+    """One row y [N] = x [K] times w [K, N], whose rows are `stride` apart."""
     var q = 0
     while q < N:
         if q + NV * W <= N:
@@ -60,25 +60,25 @@ def row_product(y: FP, x: FP, w: FP, K: Int, N: Int):
             for k in range(K):
                 var v = V(x.load(k))
                 comptime for j in range(NV):
-                    acc[j] = fma(v, (w + (k * N + q + j * W)).load[width=W](), acc[j])
+                    acc[j] = fma(v, (w + (k * stride + q + j * W)).load[width=W](), acc[j])
             comptime for j in range(NV):
                 (y + (q + j * W)).store(acc[j])
             q += NV * W
         else:
             var acc = V(0)
             for k in range(K):
-                acc = fma(V(x.load(k)), ld(w + (k * N + q), N - q), acc)
+                acc = fma(V(x.load(k)), ld(w + (k * stride + q), N - q), acc)
             st(y + q, N - q, acc)
             q += W
 
 
 @no_inline
-def row_dots(y: FP, x: FP, w: FP, K: Int, N: Int):
-    """One row y [N] = x [K] times the transpose of w [N, K]."""
+def row_dots(y: FP, x: FP, w: FP, K: Int, N: Int, stride: Int):
+    """One row y [N] = x [K] times the transpose of w [N, K], whose rows are `stride` apart."""
     for n in range(N):
         var acc = V(0)
         var more = V(0)
-        var row = w + n * K
+        var row = w + n * stride
         var k = 0
         while k + 2 * W <= K:
             acc = fma((x + k).load[width=W](), (row + k).load[width=W](), acc)
@@ -97,9 +97,9 @@ def rows_run(y: FP, x: FP, w: FP, B: Int, K: Int, N: Int, transposed: Bool, thre
     def work(t: Int) {imm}:
         for b in range(B * t // threads, B * (t + 1) // threads):
             if transposed:
-                row_dots(y + b * N, x + b * K, w + b * K * N, K, N)
+                row_dots(y + b * N, x + b * K, w + b * K * N, K, N, K)
             else:
-                row_product(y + b * N, x + b * K, w + b * K * N, K, N)
+                row_product(y + b * N, x + b * K, w + b * K * N, K, N, N)
 
     if threads == 1:
         work(0)

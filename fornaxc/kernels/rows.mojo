@@ -20,7 +20,7 @@ def _grown(v: V) -> V:
 
 
 @always_inline
-def _softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
+def softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
     var top = reduce_row[MAX](x, n)
     if not isfinite(top):  # NaN, an infinity, or nothing but -inf
         for i in range(n):
@@ -55,7 +55,7 @@ def softmax_rows(y: FP, x: FP, rows: Int, n: Int, logarithm: Bool):
 
     def work(t: Int) {imm}:
         for row in range(rows * t // threads, rows * (t + 1) // threads):
-            _softmax_row(y + row * n, x + row * n, n, logarithm)
+            softmax_row(y + row * n, x + row * n, n, logarithm)
 
     if threads == 1:
         work(0)

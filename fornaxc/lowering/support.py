@@ -6,7 +6,16 @@ from typing import Any
 
 from fornaxc.ir.dims import DimExpr, single_symbol, symbols
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import Cumulative, DynamicBroadcast, DynamicRange, DynamicReshape, If, PackedRecurrence, TopK
+from fornaxc.ir.ops import (
+    Attention,
+    Cumulative,
+    DynamicBroadcast,
+    DynamicRange,
+    DynamicReshape,
+    If,
+    PackedRecurrence,
+    TopK,
+)
 from fornaxc.ir.small import is_direct
 
 
@@ -73,7 +82,7 @@ def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
         if fresh:
             return "its branches give results of different sizes"
     if device_kind == "gpu":
-        if isinstance(node.op, PackedRecurrence):
+        if isinstance(node.op, Attention | PackedRecurrence):
             return "this operation is one of the CPU's own kernels"
         if isinstance(node.op, TopK) and isinstance(node.op.k, DimExpr):
             return "on a GPU the k of top_k must be known when the model is compiled"

@@ -11,6 +11,7 @@ from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Graph, Node
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.cse import share_common
+from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.layout import sink_transposes
@@ -63,6 +64,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
+    Pass("fuse-attention", fuse_attention, "softmax(q k^T + mask) v as one kernel", ("cpu",)),
     Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
 )
 

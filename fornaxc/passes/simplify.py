@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import BroadcastTo, Cast, Concat, Rebind, Reshape, Slice, Transpose
 from fornaxc.passes.rewrite import rewrite
@@ -44,6 +45,9 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             return [x]
         case Concat() if len(node.inputs) == 1:
             return [x]
+        case Reshape(shape=shape) if before is not None and _splits_turned_matrices(before, shape):
+            matrices = compose.reshape(b, before.inputs[0], (*shape[:-2], shape[-1], shape[-2]))
+            return [compose.move_axis(b, matrices, len(shape) - 1, len(shape) - 2)]
         case Reshape(shape=shape) if before is not None and isinstance(before.op, Reshape):
             return [compose.reshape(b, before.inputs[0], shape)]
         case BroadcastTo(shape=shape) if before is not None and isinstance(before.op, BroadcastTo):
@@ -52,6 +56,11 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             inner = before.op.perm
             return [compose.transpose(b, before.inputs[0], [inner[p] for p in perm])]
     return None
+
+
+def _splits_turned_matrices(turn: Node, shape: Sequence[Dim]) -> bool:
+    """Whether `shape` only splits the leading axis of the matrices that `turn` transposes: that can be done before."""
+    return turn.op == Transpose((0, 2, 1)) and len(shape) > 3 and shape[-2:] == turn.outputs[0].type.shape[1:]
 
 
 def _only_moves_ones(x: Value, perm: Sequence[int]) -> bool:

@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
-from fornaxc.ir.ops import Binary, Bitcast, Cast, ConvNhwc, IrError, Op, PackConv, PackedRecurrence, Unary
+from fornaxc.ir.ops import (
+    Attention,
+    Binary,
+    Bitcast,
+    Cast,
+    ConvNhwc,
+    IrError,
+    Op,
+    PackConv,
+    PackedRecurrence,
+    Unary,
+)
 from fornaxc.ir.types import DType, TensorType
 
 WIDENED = (DType.F16, DType.BF16, DType.F32)
-_PACKED = (ConvNhwc, PackConv, PackedRecurrence)  # take f32 alone, and evaluate on f64 all the same
+_PACKED = (Attention, ConvNhwc, PackConv, PackedRecurrence)  # take f32 alone, and evaluate on f64 all the same
 _JUMPS = {"ceil", "floor", "round", "trunc", "sign", "mod", "rem"}
 _TELL_NUMBERS = {"is_nan", "is_inf"}  # which way they fall is compared by itself
 

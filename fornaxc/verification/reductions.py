@@ -13,6 +13,7 @@ from dataclasses import replace
 from fornaxc.ir.dims import Dim, static, substitute
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import (
+    Attention,
     Conv,
     ConvNhwc,
     Cumulative,
@@ -27,6 +28,7 @@ from fornaxc.ir.ops import (
     Rnn,
     Softmax,
 )
+from fornaxc.ir.ops.attention import LAYOUTS
 from fornaxc.verification.compare import Tolerance
 
 UNIT = 2.0**-24  # the largest relative error of one rounding in f32
@@ -88,6 +90,8 @@ def _added(node: Node) -> Sequence[Dim]:
     match op:
         case MatMul():
             return first[-1:]
+        case Attention():  # products of queries and keys, then of their softmax and values
+            return (first[3] + node.inputs[2].type.shape[LAYOUTS[op.v][2]],)
         case Conv():
             return node.inputs[1].type.shape[1:]
         case ConvNhwc():

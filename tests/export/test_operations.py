@@ -19,6 +19,7 @@ from fornaxc.ir.dims import dim_max, dim_min, symbol
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.ops import (
     ArgReduce,
+    Attention,
     Binary,
     Bitcast,
     BroadcastTo,
@@ -425,6 +426,20 @@ def add_packed_recurrences() -> None:
         add(f"packed_{kind}_weight", constant, x, *bias, *state, lengths, tolerance=1e-4)
 
 
+def add_attention() -> None:
+    q, k, v = sample(DType.F32, 2, 6, 4, 5), sample(DType.F32, 2, 2, 7, 5), sample(DType.F32, 2, 7, 2, 3)
+    scale, fill, spare = sample(DType.F32), sample(DType.F32), sample(DType.F32)
+    seen = np.random.default_rng(0).random((2, 1, 4, 7)) > 0.5
+    seen[1, 0, 2] = False
+    add("attention", one(Attention(v="blhc")), q, k, v, scale, tolerance=1e-4)
+    add("attention_mask", one(Attention(v="blhc")), q, k, v, scale, sample(DType.F32, 1, 6, 1, 7), tolerance=1e-4)
+    add("attention_choice", one(Attention(v="blhc")), q, k, v, scale, seen, fill, tolerance=1e-4)
+    barred = np.float32(-np.inf)
+    arranged = [q.transpose(0, 2, 1, 3), k.transpose(0, 1, 3, 2), v]
+    op = Attention("blhc", "bhcl", "blhc", "blhc", spare=True)
+    add("attention_spare", one(op), *arranged, scale, seen, np.asarray(barred), spare, tolerance=1e-4)
+
+
 def add_packed() -> None:
     fields = {"filters": 20, "window": (3, 2), "strides": (2, 1), "low": (1, 0), "high": (1, 1), "dilations": (1, 1)}
     for groups, channels in ((1, 4), (2, 4), (20, 20)):
@@ -459,6 +474,7 @@ with np.errstate(all="ignore"):
     add_symbolic(9)
     add_edges()
     add_recurrences()
+    add_attention()
     add_packed()
     add_packed_recurrences()
 

@@ -9,12 +9,14 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
+from fornaxc.ir.ops.attention import LAYOUTS, Attention
 from fornaxc.ir.ops.packed import ACTIVATIONS
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS, pack_conv_weight, pack_gru_weight, pack_matrix_weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
 LEAST, GREATEST = -0.5, 0.7
+ATTENTION = Attention()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,86 @@ def bmm_cases() -> list[Case]:
         bmm(f"bmm {size}{' transposed' * t}".replace("/", ""), *size, bool(t))
         for size in [*sizes, *empty]
         for t in (0, 1)
+    ]
+
+
+def attention(
+    name: str,
+    sizes: tuple[int, int, int, int, int, int],
+    op: Attention = ATTENTION,
+    fewer: int = 0,
+    mask: Array | None = None,
+    fill: float = 0.0,
+    poison: tuple[float, ...] = (),
+) -> Case:
+    """`sizes` is (batch, heads, queries, keys, channels, channels of the result); `fewer` heads of keys where they are shared."""
+    batch, heads, m, s, c, n = sizes
+    q, k, v = (
+        numbers((batch, heads, m, c)),
+        numbers((batch, fewer or heads, s, c), 1),
+        numbers((batch, fewer or heads, s, n), 2),
+    )
+    k.reshape(-1)[: len(poison)] = poison
+    q, k, v = (np.ascontiguousarray(a.transpose(LAYOUTS[name])) for a, name in ((q, op.q), (k, op.k), (v, op.v)))
+    kind = 0 if mask is None else 1 + (mask.dtype == np.bool_)
+    scale, spare = np.float32(c**-0.5 if c else 1), np.float32(0.25)
+    rest = {0: [], 1: [mask], 2: [mask, np.float32(fill)]}[kind] + [spare] * op.spare
+    wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in map(np.asarray, [q, k, v, scale, *rest])]
+    with np.errstate(all="ignore"):
+        wanted = op.evaluate(*wide)[0].astype(np.float32)
+    names = list(LAYOUTS)
+    flags = integers(*(names.index(x) for x in (op.q, op.k, op.v, op.result)), kind, int(op.spare))
+    given = np.zeros((1, 1, 1, 1), np.float32) if mask is None else mask.astype(np.float32)
+    extra = np.array([scale, fill, spare], np.float32)
+    return Case(f"attention, {name}", "attention", [q, k, v, given, extra, flags, np.zeros_like(wanted)], [wanted])
+
+
+def attention_cases() -> list[Case]:
+    barred = np.where(numbers((2, 1, 7, 33), 5) > 0, np.float32(-np.inf), 0).astype(np.float32)
+    seen = numbers((2, 3, 7, 33), 6) > 0
+    seen[1, :, 2] = False
+    sizes = (2, 3, 7, 33, 20, 18)
+    found = [
+        attention(f"{ql} {kl} {vl} {yl}", sizes, Attention(ql, kl, vl, yl))
+        for ql in ("bhlc", "blhc")
+        for kl in LAYOUTS
+        for vl, yl in (("bhlc", "blhc"), ("blhc", "bhlc"))
+    ]
+    for m in (1, 2):
+        few = (2, 4, m, 37, 24, 40)
+        found += [
+            attention(f"{m} queries, {kl}", few, Attention("blhc", kl, "blhc", "blhc"), fewer=2) for kl in LAYOUTS
+        ]
+    return [
+        *found,
+        attention("one of all", (1, 1, 1, 1, 1, 1)),
+        attention("one key", (2, 2, 9, 1, 16, 16), Attention(k="bhcl")),
+        attention("threads", (2, 3, 197, 197, 64, 64)),
+        attention("threads in a head", (1, 1, 300, 500, 64, 64)),
+        attention("many keys", (1, 2, 20, 3000, 32, 48)),
+        attention("shared heads", (2, 8, 19, 30, 16, 16), fewer=2),
+        attention("one head of keys", (2, 6, 19, 30, 16, 16), Attention("blhc", "blhc", "blhc", "blhc"), fewer=1),
+        attention("mask added", sizes, mask=barred),
+        attention("mask of the batch", sizes, mask=numbers((2, 1, 1, 33), 7)),
+        attention("mask of queries", sizes, mask=numbers((1, 3, 7, 1), 8)),
+        attention("mask that chooses", sizes, mask=seen, fill=-1e9),
+        attention("mask that bars", sizes, mask=seen, fill=-np.inf),
+        attention("mask that bars, spare", sizes, Attention(spare=True), mask=seen, fill=-np.inf),
+        attention("mask, one query", (2, 3, 1, 33, 20, 18), mask=numbers((2, 1, 1, 33), 9)),
+        attention("NaN and infinity", sizes, poison=(np.nan,) + (0.0,) * 40 + (np.inf,)),
+        attention("NaN, spare", sizes, Attention(spare=True), poison=(np.nan,)),
+        *(
+            attention(f"empty {empty}".replace("/", ""), empty)
+            for empty in [
+                (0, 2, 3, 4, 5, 6),
+                (2, 0, 3, 4, 5, 6),
+                (2, 2, 0, 4, 5, 6),
+                (2, 2, 3, 4, 0, 6),
+                (2, 2, 3, 4, 5, 0),
+            ]
+        ),
+        attention("no keys", (2, 2, 5, 0, 5, 6)),
+        attention("no keys, one query", (2, 2, 1, 0, 5, 6)),
     ]
 
 
@@ -434,6 +516,7 @@ def reduction_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     return [
         *conv_cases(),
+        *attention_cases(),
         *bmm_cases(),
         *pool_cases(),
         nan_max(),

@@ -20,6 +20,7 @@ KERNELS = Path(__file__).parents[2] / "fornaxc" / "kernels"
 SIGNATURES: dict[str, tuple[list[str], list[str], int]] = {
     "conv2d": (["f n h w c", "f p", "f k", "f n ho wo k", "i 11", "f 2"], ["f n ho wo k"], 0),
     "bmm": (["f b m k", "f bw kw n", "i 1", "f b m no"], ["f b m no"], 1),
+    "attention": (["f a b c d", "f e f g h", "f i j k l", "f m n o p", "f 3", "i 6", "f q r s t"], ["f q r s t"], 1),
     "pool2d": (["f n h w c", "i 9", "f n ho wo c"], ["f n ho wo c"], 1),
     "lstm": (
         ["f t b g", "f r", "f b h", "f b h", "i l", "f p", "i 7", "f 1"],

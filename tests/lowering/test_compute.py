@@ -15,6 +15,7 @@ from fornaxc.ir.compose import cast, compare, scalar, with_scalar
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import (
+    Attention,
     Binary,
     Conv,
     ConvNhwc,
@@ -22,6 +23,7 @@ from fornaxc.ir.ops import (
     Gather,
     Gru,
     If,
+    Iota,
     LayerNorm,
     Lstm,
     MatMul,
@@ -255,6 +257,42 @@ def add_norms() -> None:
         SUITE.add(f"rms_norm_{y.dtype}", lambda b, v, s: b.emit(RmsNorm(1, 1e-5), v, s), y, s, tolerance=loose)
 
 
+def add_attention() -> None:
+    """What fuse-attention makes, with literals, weights and sizes that are symbolic; a causal mask is made of broadcasts."""
+    q, k, v = normal(2, 5, 6, 8), normal(2, 7, 3, 8), normal(2, 7, 3, 4)
+    inside = Attention("blhc", "blhc", "blhc", "blhc")
+    number = np.array(0.4, np.float32)
+    for name, shapes in (("", []), ("_symbolic", [["b", "m", 6, 8], ["b", "s", 3, 8], ["b", "s", 3, 4]])):
+        SUITE.add(
+            f"attention{name}",
+            lambda b, q, k, v: b.emit(inside, q, k, v, weight(b, number)),
+            q,
+            k,
+            v,
+            shapes=shapes,
+            tolerance=LOOSE,
+        )
+
+        def causal(b: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+            queries, keys = q.type.shape[1], k.type.shape[1]
+            row = b.emit(Iota((1, 1, queries, keys), 2, DType.I64))
+            column = b.emit(Iota((1, 1, queries, keys), 3, DType.I64))
+            seen = compare(b, "le", column, row)
+            return b.emit(inside, q, k, v, scalar(b, 0.4, DType.F32), seen, scalar(b, -np.inf, DType.F32))
+
+        SUITE.add(f"attention_causal{name}", causal, q, k, v, shapes=shapes, tolerance=LOOSE)
+    bias = normal(2, 1, 1, 7)
+    SUITE.add(
+        "attention_bias",
+        lambda b, q, k, v, m: b.emit(inside, q, k, v, scalar(b, 0.4, DType.F32), with_scalar(b, "mul", m, 3)),
+        q,
+        k,
+        v,
+        bias,
+        tolerance=LOOSE,
+    )
+
+
 def add_recurrences() -> None:
     time, batch, hidden = 4, 3, 5
     lengths = np.array([4, 2, 0])
@@ -387,6 +425,7 @@ add_matmul()
 add_windows()
 add_packed_convolutions()
 add_norms()
+add_attention()
 add_recurrences()
 add_control()
 

@@ -1,5 +1,6 @@
 """The closed set of IR operations, by family."""
 
+from fornaxc.ir.ops.attention import Attention
 from fornaxc.ir.ops.base import IrError, NotFoldable, Op
 from fornaxc.ir.ops.control import If, While
 from fornaxc.ir.ops.elementwise import Binary, Bitcast, Cast, Compare, Select, Unary
@@ -35,6 +36,7 @@ from fornaxc.ir.ops.shape import (
 
 __all__ = [
     "ArgReduce",
+    "Attention",
     "Binary",
     "Bitcast",
     "BroadcastTo",
