@@ -14,7 +14,7 @@ from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.rounds import drive
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
-from fornaxc.passes.pipeline import PASSES
+from fornaxc.passes.pipeline import steps
 from fornaxc.passes.prepack import prepack
 from fornaxc.phases import Clock, Progress
 from fornaxc.qualify.programs import Options
@@ -121,13 +121,13 @@ def bisect_model(
         if imported is not None and not _agree(imported, _independent(sample.reference).outputs, allowed):
             node, unnamed = _first_wrong_import(path, request.dims, sample, judged)
             return Bisection("import", sample.label, target.label, source_node=node, notes=unnamed)
-        for step in PASSES:
-            if not step.applies(target.device, request.optimization) or step.name in request.disabled_passes:
+        for done in steps(graph, target.device, request.disabled_passes, request.optimization):
+            if done.left_out:
                 continue
-            graph = step.function(graph)
+            graph = done.after
             after, _ = _interpreted(graph, arrays)
             if imported is not None and after is not None and not _agree(after, imported, allowed):
-                return Bisection("pass", sample.label, target.label, pass_name=step.name, notes=notes)
+                return Bisection("pass", sample.label, target.label, pass_name=done.step.name, notes=notes)
         options = diagnosis_options(cache, request, target)
         program = prepack(graph)
         search = bisect(program, arrays, chosen=Chosen(rtol, atol, stated_before(program, judged.stated)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 from fornaxc.errors import UsageError
 from fornaxc.ir.checker import check
@@ -31,8 +32,26 @@ class Pass:
     kinds: tuple[str, ...] = ("cpu", "gpu")
     highest_on_gpu: int = 3
 
-    def applies(self, device_kind: str, optimization: int) -> bool:
-        return device_kind in self.kinds and (device_kind != "gpu" or optimization <= self.highest_on_gpu)
+    def left_out(self, device_kind: str, optimization: int, disabled: Sequence[str] = ()) -> str:
+        """Why the pass does not run for a device kind and a level, "" where it does. `disabled` names passes that the user does not want."""
+        if self.name in disabled:
+            return "left out by --no-pass"
+        if device_kind not in self.kinds:
+            return f"for a {' or a '.join(k.upper() for k in self.kinds)} only"
+        if device_kind == "gpu" and optimization > self.highest_on_gpu:
+            return f"on a GPU up to -O{self.highest_on_gpu} only"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass, and what it made of a graph: `after` is `before` itself where the pass was left out, for the reason in `left_out`."""
+
+    step: Pass
+    before: Graph
+    after: Graph
+    left_out: str = ""
+    seconds: float = 0.0
 
 
 def _tidy(graph: Graph) -> Graph:
@@ -69,8 +88,11 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optimization: int = 1) -> Graph:
-    """Run the passes that are for a device kind ("cpu" or "gpu") and a level (0 to 3), the graph checked after each."""
+def steps(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optimization: int = 1) -> Iterator[Step]:
+    """Run the passes that are for a device kind ("cpu" or "gpu") and a level (0 to 3), the graph checked after each; every pass is told of.
+
+    Raises UsageError where `disabled` names no pass.
+    """
     known = [p.name for p in PASSES]
     for name in disabled:
         if name not in known:
@@ -78,8 +100,20 @@ def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optim
     sound: set[Node] = set()
     check(graph, sound)
     for step in PASSES:
-        if step.applies(device_kind, optimization) and step.name not in disabled:
-            before, graph = graph, step.function(graph)
-            if graph is not before:
-                check(graph, sound)
+        reason = step.left_out(device_kind, optimization, disabled)
+        if reason:
+            yield Step(step, graph, graph, reason)
+            continue
+        start = perf_counter()
+        before, graph = graph, step.function(graph)
+        seconds = perf_counter() - start
+        if graph is not before:
+            check(graph, sound)
+        yield Step(step, before, graph, seconds=seconds)
+
+
+def optimize(graph: Graph, device_kind: str, disabled: Sequence[str] = (), optimization: int = 1) -> Graph:
+    """What all `steps` make of `graph`."""
+    for step in steps(graph, device_kind, disabled, optimization):
+        graph = step.after
     return graph

@@ -19,6 +19,7 @@ from fornaxc.diagnosis import session
 from fornaxc.importers.onnx.context import NodeContext
 from fornaxc.ir.graph import Graph, Node
 from fornaxc.ir.ops import Op, Unary
+from fornaxc.passes import pipeline
 from fornaxc.passes.pipeline import PASSES, Pass
 from fornaxc.qualify.programs import Outcome, Program
 from fornaxc.verification.oracle import OnnxOracle
@@ -109,7 +110,7 @@ def test_a_wrong_import_of_stablehlo_says_why_it_has_no_node(tmp_path: Path, mon
 @pytest.mark.usefixtures("no_device")
 def test_a_faulty_pass_is_named(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     faulty = Pass("faulty", sines_for_tanh, "tanh is sin")
-    monkeypatch.setattr(session, "PASSES", (*PASSES[:3], faulty, *PASSES[3:]))
+    monkeypatch.setattr(pipeline, "PASSES", (*PASSES[:3], faulty, *PASSES[3:]))
     found = api.bisect(model, growth=tmp_path / "growth.html")
     assert (found.stage, found.pass_name) == ("pass", "faulty")
     assert "--no-pass faulty" in found.sentence
