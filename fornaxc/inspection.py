@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fornaxc.artifact import open_artifact
@@ -16,6 +17,7 @@ from fornaxc.sources import format_of, import_source
 
 if TYPE_CHECKING:
     from fornaxc.importers.onnx.structure import RawGraph, RawNode
+    from fornaxc.ir.graph import Graph
 
 
 def inspect_artifact(path: Path, cache: Cache) -> dict[str, Any]:
@@ -37,21 +39,26 @@ def inspect_artifact(path: Path, cache: Cache) -> dict[str, Any]:
     }
 
 
-def inspect_model(path: Path, request: Request) -> dict[str, Any]:
+def inspect_model(path: Path, request: Request, passes: bool = False) -> dict[str, Any]:
     """Inputs, outputs, operators and, where it can be imported, the graph that would be compiled for the target.
 
-    What a target cannot do is in `refused`, one entry per node, rather than an error.
+    What a target cannot do is in `refused`, one entry per node, rather than an error. With `passes` also what each step from the file to
+    the program made of the model, and in `pass_seconds`, which differ from run to run, how long it took. UsageError for passes that do not exist.
     """
     document = _stablehlo_facts(path) if format_of(path) == "stablehlo" else _onnx_facts(path)
     document |= {"target": request.target.label, "supported": True, "refused": []}
     if document["format"] == "onnx":
         document["evidence"] = _evidence(document, request.target.label)
+    start = perf_counter()
     try:
         graph, _ = import_source(path, request.dims, lambda file: "", request.choice)
     except (UnsupportedError, ModelError) as error:
         return {**document, "supported": False, "refused": error.details or [{"reason": error.message}]}
-    document.update(_graph_facts(graph, request))
-    return document
+    seconds = {"import": perf_counter() - start}
+    in_the_file = sum(document["operators"].values()) if "operators" in document else None
+    rows = [_imported(graph, in_the_file)]
+    document.update(_graph_facts(graph, request, rows, seconds))
+    return {**document, "passes": rows, "pass_seconds": seconds} if passes else document
 
 
 def _stablehlo_facts(path: Path) -> dict[str, Any]:
@@ -120,14 +127,16 @@ def _evidence(document: dict[str, Any], target: str) -> dict[str, Any]:
     return found
 
 
-def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:
+def _graph_facts(
+    graph: Graph, request: Request, rows: list[dict[str, Any]], seconds: dict[str, float]
+) -> dict[str, Any]:
+    """Facts of the graph and of its program; what each step did is added to `rows`, how long it took to `seconds`."""
     from fornaxc.ir.serialize import encode_dim
     from fornaxc.lowering.support import unsupported
-    from fornaxc.passes.pipeline import optimize
-    from fornaxc.passes.prepack import prepack
+    from fornaxc.passes.effects import operation_counts
     from fornaxc.weights import weight_constants
 
-    program = prepack(optimize(graph, request.target.device, request.disabled_passes, request.optimization))
+    program = _program(graph, request, rows, seconds)
     refused = unsupported(program, request.target.device)
     weights = weight_constants(program)
 
@@ -138,11 +147,52 @@ def _graph_facts(graph: Any, request: Request) -> dict[str, Any]:
         "inputs": [tensor(v.name, v.type) for v in graph.inputs],
         "outputs": [tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)],
         "constraints": [str(c) for c in graph.constraints],
-        "operations": dict(sorted(Counter(node.op.name for node in program.walk()).items())),
+        "operations": dict(sorted(operation_counts(program).items())),
         "weights": len(weights),
         "weight_bytes": sum(w.type.nbytes for w in weights),
         "supported": not refused,
         "refused": refused,
+    }
+
+
+def _program(graph: Graph, request: Request, rows: list[dict[str, Any]], seconds: dict[str, float]) -> Graph:
+    """The program that is lowered: the passes, then packing, as the compiler does it."""
+    from fornaxc.passes.pipeline import steps
+    from fornaxc.passes.prepack import prepack
+
+    for done in steps(graph, request.target.device, request.disabled_passes, request.optimization):
+        row = {"step": done.step.name, "description": done.step.description, "optional": True}
+        rows.append({**row, "left_out": done.left_out, **_effect(done.before, done.after)})
+        if not done.left_out:
+            seconds[done.step.name] = done.seconds
+        graph = done.after
+    start = perf_counter()
+    program = prepack(graph)
+    seconds["prepack"] = perf_counter() - start
+    what = "what constants alone determine becomes a weight or a literal, computed when the weights are packed; dead nodes go"
+    rows.append({"step": "prepack", "description": what, "optional": False, "left_out": "", **_effect(graph, program)})
+    return program
+
+
+def _imported(graph: Graph, in_the_file: int | None) -> dict[str, Any]:
+    """The row of the import; `in_the_file` are the file's own nodes, where they can be counted."""
+    what = "the file's nodes as operations; known values are folded, and what no output needs is left out"
+    row = {"step": "import", "description": what, "optional": False, "left_out": ""}
+    return {**row, **_effect(None, graph), "nodes_before": in_the_file}
+
+
+def _effect(before: Graph | None, after: Graph) -> dict[str, Any]:
+    """What a step did, and the weights after it."""
+    from dataclasses import asdict
+
+    from fornaxc.passes.effects import effect
+    from fornaxc.weights import weight_constants
+
+    weights = weight_constants(after)
+    return {
+        **asdict(effect(before, after)),
+        "weights": len(weights),
+        "weight_bytes": sum(w.type.nbytes for w in weights),
     }
 
 

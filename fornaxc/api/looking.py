@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ def inspect(
     cache_dir: Path | None = None,
     entry: str | None = None,
     freeze: str | Path | None = None,
+    optimization: int | None = None,
+    disabled_passes: Sequence[str] = (),
+    passes: bool = False,
 ) -> dict[str, Any]:
     """What a model or an artifact holds, as a JSON-ready document.
 
-    Of a model, `refused` is what the target (by default `cpu`) cannot do. Of an artifact, `verified` is what the file itself and the cache
-    know to be proven. Raises UsageError, ModelError or ArtifactError.
+    Of a model, `refused` is what the target (by default `cpu`) cannot do, and with `passes` the document tells what each step to the program
+    did, at a level of `optimization` (by default 1) and without `disabled_passes`. Of an artifact, `verified` is what the file itself and the
+    cache know to be proven. Raises UsageError, ModelError or ArtifactError.
     """
     from fornaxc.artifact import is_artifact
     from fornaxc.compiler import model_path
@@ -30,11 +34,13 @@ def inspect(
 
     path = model_path(model_or_artifact)
     if is_artifact(path):
-        refuse_for_artifact(path, target, dims, True, None)
+        refuse_for_artifact(path, target, dims, True, optimization, disabled_passes, passes)
         refuse_choice(path, entry, freeze)
         return inspect_artifact(path, cache_at(cache_dir))
+    level = 1 if optimization is None else optimization
     choice = choice_of(entry, freeze)
-    return inspect_model(path, request_of(target or "cpu", dims, True, None, None, None, (), 1, choice))
+    request = request_of(target or "cpu", dims, True, None, None, None, disabled_passes, level, choice)
+    return inspect_model(path, request, passes)
 
 
 def export(

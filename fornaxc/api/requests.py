@@ -76,7 +76,13 @@ def check_is_model(path: Path, what: str) -> None:
 
 
 def refuse_for_artifact(
-    path: Path, target: str | None, dims: Mapping[str, int] | None, host_fallback: bool, optimization: int | None
+    path: Path,
+    target: str | None,
+    dims: Mapping[str, int] | None,
+    host_fallback: bool,
+    optimization: int | None,
+    disabled_passes: Sequence[str] = (),
+    passes: bool = False,
 ) -> None:
     """Raise UsageError where something is asked that was settled when an artifact was compiled."""
     asked = {
@@ -84,6 +90,8 @@ def refuse_for_artifact(
         "--dim": bool(dims),
         "--no-host-fallback": not host_fallback,
         "-O": optimization is not None,
+        "--no-pass": bool(disabled_passes),
+        "--passes": passes,
     }
     given = [name for name, is_given in asked.items() if is_given]
     if given:

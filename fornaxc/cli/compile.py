@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     help="End after this phase; nothing is cached before `package`.",
 )
 @click.option("--dump", type=options.FILE, metavar="DIR", help="Write what each phase makes into a folder.")
-@click.option(
-    "--no-pass", "disabled_passes", multiple=True, metavar="NAME", help="Leave out an optimisation; repeatable."
-)
+@options.disabled_passes
 @reporting
 def command(session: Session, model: Path, **choices: Any) -> int:
     """Compile MODEL for a target, or find it in the cache. MODEL is ONNX, or StableHLO as text, bytecode or a jax.export file.

@@ -18,6 +18,9 @@ from fornaxc.cli.text import facts, shape, size, table
 @options.dims
 @options.choice
 @options.cache_dir
+@options.optimization(None)
+@options.disabled_passes
+@click.option("--passes", is_flag=True, help="Show what each step from the file to the program does to MODEL.")
 @reporting
 def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
     """Show what MODEL (ONNX or StableHLO) holds and whether the target supports it, or what ARTIFACT (.fxa) holds. Compiles nothing.
@@ -28,6 +31,7 @@ def command(session: Session, model_or_artifact: Path, **choices: Any) -> int:
     Examples:
       fornaxc inspect model.onnx
       fornaxc inspect model.onnx --target amd --json
+      fornaxc inspect model.onnx --passes --no-pass fuse-conv
       fornaxc inspect model.fxa
     """
     from fornaxc import api
@@ -75,7 +79,36 @@ def _model_tables(document: dict[str, Any]) -> list[str]:
     parts = ["operators:", table(operators, indent=2)] if operators else []
     if document["refused"]:
         parts += ["not supported:", table(document["refused"], indent=2)]
+    if "passes" in document:
+        parts += ["passes:", table(_steps(document["passes"], document["pass_seconds"]), indent=2)]
     return parts
+
+
+def _steps(passes: list[dict[str, Any]], seconds: dict[str, float]) -> list[dict[str, Any]]:
+    """Weights are told where they are others than after the step before."""
+    rows, told = [], None
+    for done in passes:
+        weights = f"{done['weights']}, {size(done['weight_bytes'])}"
+        ran = not done["left_out"]
+        before = "?" if done["nodes_before"] is None else done["nodes_before"]
+        rows.append(
+            {
+                "step": done["step"],
+                "nodes": f"{before} -> {done['nodes_after']}" if ran and done["changed"] else str(done["nodes_after"]),
+                "weights": weights if weights != told else "",
+                "seconds": f"{seconds[done['step']]:.3f}" if ran else "",
+                "what_it_did": _change(done) if ran else f"not run: {done['left_out']}",
+            }
+        )
+        told = weights
+    return rows
+
+
+def _change(done: dict[str, Any]) -> str:
+    if not done["changed"]:
+        return "nothing"
+    changes = [f"{name} {count:+d}" for name, count in done["operations"].items()]
+    return ", ".join(changes) or "as many of each operation, with other operands or attributes"
 
 
 def _cases(evidence: dict[str, Any] | None) -> str:

@@ -138,6 +138,13 @@ def optimization(default: int | None) -> Callable[[Command], Command]:
     )
 
 
+disabled_passes = click.option(
+    "--no-pass",
+    "disabled_passes",
+    multiple=True,
+    metavar="NAME",
+    help="Leave out an optimisation; repeatable. `fornaxc inspect MODEL --passes` lists them.",
+)
 host_fallback = click.option(
     "--no-host-fallback",
     "host_fallback",
