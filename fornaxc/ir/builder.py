@@ -112,6 +112,14 @@ class GraphBuilder:
         """A constant whose bytes stay outside the program."""
         return self._constant(type, load, False, name)
 
+    def adopt(self, constant: Constant) -> Value:
+        """A constant of another graph, as it is."""
+        value = Value(constant.type, constant.name)
+        self.constants[value] = constant
+        if constant.literal:
+            self._known[value] = constant.load()
+        return value
+
     def _constant(self, type: TensorType, load: Callable[[], Array], literal: bool, name: str) -> Value:
         value = Value(type, name)
         self.constants[value] = Constant(type, load, literal, name)
@@ -172,7 +180,7 @@ class GraphBuilder:
             return None
         try:
             results = op.evaluate(*arrays)
-        except NotFoldable:
+        except (NotFoldable, IndexError):  # an index out of bounds, perhaps in a branch that is not taken
             return None
         return tuple(self._folded(a, t) for a, t in zip(results, types, strict=True))
 

@@ -31,8 +31,12 @@ def drop_dead(graph: Graph) -> Graph:
 
 
 def _binders(graph: Graph) -> dict[Value, set[str]]:
-    """For the first result of each node, the sizes that the node's results name first."""
-    known = _sizes_of(graph.inputs)
+    """For the first result of each node, the sizes that the node's results name first: the inputs, or what is around a region, do not."""
+    found = _named_first(graph, _sizes_of(graph.inputs))
+    return found and _named_first(graph, _sizes_of((*graph.inputs, *graph.captures())))
+
+
+def _named_first(graph: Graph, known: set[str]) -> dict[Value, set[str]]:
     found: dict[Value, set[str]] = {}
     for node in graph.nodes:
         for value in node.outputs:

@@ -11,6 +11,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Graph, Node
 from fornaxc.passes.affine import fold_affine
+from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
@@ -60,6 +61,11 @@ def _tidy(graph: Graph) -> Graph:
 
 PASSES: tuple[Pass, ...] = (
     Pass("simplify", simplify, "drop identities; merge chains of reshapes, transposes and broadcasts"),
+    Pass(
+        "simplify-control",
+        simplify_control,
+        "the branch or the trips that constants decide in place of an if or a loop; what is carried or yielded for nothing goes",
+    ),
     Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
