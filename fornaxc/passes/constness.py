@@ -10,7 +10,24 @@ from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import DimExpr
 from fornaxc.ir.graph import Node, Value
-from fornaxc.ir.ops import BroadcastTo, Op
+from fornaxc.ir.ops import (
+    Binary,
+    Bitcast,
+    BroadcastTo,
+    Cast,
+    Compare,
+    Concat,
+    Iota,
+    MatMul,
+    Op,
+    PackConv,
+    Reduce,
+    Reshape,
+    Select,
+    Slice,
+    Transpose,
+    Unary,
+)
 
 
 def evaluable(node: Node) -> bool:
@@ -18,6 +35,31 @@ def evaluable(node: Node) -> bool:
     if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
         return False
     return not any(_holds_symbol(getattr(node.op, name)) for name in _field_names(type(node.op)))
+
+
+_WHOLE = (
+    Bitcast,
+    BroadcastTo,
+    Cast,
+    Compare,
+    Concat,
+    Iota,
+    MatMul,
+    PackConv,
+    Reduce,
+    Reshape,
+    Select,
+    Slice,
+    Transpose,
+    Unary,
+)
+
+
+def never_fails(node: Node) -> bool:
+    """Whether an operation has a result for all elements that its operands may hold."""
+    if isinstance(node.op, Binary):
+        return node.op.fn not in ("div", "mod", "rem") or not node.inputs[0].type.dtype.is_integer
+    return isinstance(node.op, _WHOLE)
 
 
 _FIELD_NAMES: dict[type[Op], tuple[str, ...]] = {}

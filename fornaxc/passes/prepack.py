@@ -8,69 +8,123 @@ from dataclasses import dataclass, replace
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
 from fornaxc.ir.ops import IrError, NotFoldable, PackConv
-from fornaxc.passes.constness import evaluable
+from fornaxc.passes.constness import evaluable, never_fails
 
 GROWTH = 2  # a packed tensor may be this many times as large as what it is made of
 SMALL_BYTES = 1 << 20  # and any tensor up to this size may be packed
+LITERAL_BYTES = 1024  # what literals determine is one itself up to this size, and else a weight
+HELD_GROWTH = 8  # a tensor on the way to a packed one may be this many times as large as what it is made of
+HELD_BYTES = 1 << 28  # and any tensor up to this size may be on the way
 
 
 def prepack(graph: Graph) -> Graph:
     """`graph` with every value that only constants determine turned into a constant that is evaluated on demand.
 
-    A value that would be much larger than the constants it is made of stays in the program, its operands do not.
+    A value that would be much larger than the constants it is made of stays in the program, its operands do not. In regions, which perhaps
+    never run, nothing is evaluated that could fail; what weights from outside determine becomes a constant outside.
     """
-    derived = _derivable(graph)
-    kept: set[Node] = {n for n in graph.nodes if not any(v in derived for v in n.outputs)}
-    needed = [v for n in kept for v in (*n.inputs, *_captured(n))] + list(graph.outputs)
-    packed: dict[Value, Constant] = {}
-    seen: set[Value] = set()
-    while needed:
-        value = needed.pop()
-        if value in seen or value not in derived:
-            continue
-        seen.add(value)
-        found = derived[value]
-        if found.too_large:
-            kept.add(found.node)
-            needed += found.node.inputs
-        else:
-            packed[value] = found.constant
-    nodes = tuple(n for n in graph.nodes if n in kept)
-    order = {v: c.constant for v, c in derived.items() if v in packed}  # the order of the program
-    return drop_dead(replace(graph, nodes=nodes, constants={**graph.constants, **order}))
+    return _Packer().pack(graph)
 
 
 @dataclass(frozen=True, slots=True)
 class _Derived:
-    """A value that constants determine: how to compute it, and from which constants of the graph in the end."""
+    """A value that constants determine: how to compute it, and from which constants in the end.
+
+    `depth` is that of the region whose constant it becomes (0: the graph's own), None where it stays in the program; `number` is its place
+    in the program.
+    """
 
     constant: Constant
     node: Node
     sources: frozenset[Value]
-    too_large: bool
+    depth: int | None
+    number: int
 
 
-def _derivable(graph: Graph) -> dict[Value, _Derived]:
-    found: dict[Value, _Derived] = {}
-    for node in graph.nodes:
-        if not evaluable(node) or not all(v in found or v in graph.constants for v in node.inputs):
-            continue
-        operands = tuple(found[v].constant if v in found else graph.constants[v] for v in node.inputs)
-        sources = frozenset(s for v in node.inputs for s in (found[v].sources if v in found else (v,)))
-        limit = max(SMALL_BYTES, GROWTH * sum(s.type.nbytes for s in sources))
+class _Packer:
+    """Packs a graph and, from the inside out, its regions; `_packed` has what becomes a constant of each graph around the current node."""
+
+    def __init__(self) -> None:
+        self._derived: dict[Value, _Derived] = {}
+        self._constants: dict[Value, tuple[Constant, int]] = {}  # with the depth of the graph that it belongs to
+        self._packed: list[set[Value]] = []
+
+    def pack(self, graph: Graph) -> Graph:
+        depth = len(self._packed)
+        self._packed.append(set())
+        self._constants.update((v, (c, depth)) for v, c in graph.constants.items())
+        for node in graph.nodes:
+            self._derive(node, depth)
+        nodes = [
+            replace(n, regions=tuple([self.pack(region) for region in n.regions])) if n.regions else n
+            for n in graph.nodes
+        ]
+        kept = self._choose(nodes, graph.outputs)
+        order = sorted(self._packed.pop(), key=lambda v: self._derived[v].number)
+        constants = {**graph.constants, **{v: self._derived[v].constant for v in order}}
+        return drop_dead(replace(graph, nodes=tuple([n for n in nodes if n in kept]), constants=constants))
+
+    def _choose(self, nodes: list[Node], outputs: tuple[Value, ...]) -> set[Node]:
+        """The nodes of a graph that stay in the program, for those that do not be packed."""
+        own = {v for n in nodes for v in n.outputs if v in self._derived}
+        kept = {n for n in nodes if own.isdisjoint(n.outputs)}
+        needed = [v for n in kept for v in (*n.inputs, *_captured(n))] + list(outputs)
+        while needed:
+            value = needed.pop()
+            if value not in own:
+                continue
+            own.remove(value)
+            found = self._derived[value]
+            if found.depth is None:
+                kept.add(found.node)
+                needed += found.node.inputs
+            else:
+                self._packed[found.depth].add(value)
+        return kept
+
+    def _derive(self, node: Node, depth: int) -> None:
+        if not evaluable(node) or (depth and not never_fails(node)):
+            return
+        if not all(v in self._derived or v in self._constants for v in node.inputs):
+            return
+        operands = tuple([self._constant(v) for v in node.inputs])
+        sources = frozenset(s for v in node.inputs for s in self._sources(v))
+        size = sum(s.type.nbytes for s in sources)
+        held = max(HELD_BYTES, HELD_GROWTH * size)
+        if any(v.type.nbytes > held for v in node.inputs if v in self._derived):
+            return
+        limit = max(SMALL_BYTES, GROWTH * size)
+        too_large = any(v.type.nbytes > limit for v in node.outputs)
         for index, value in enumerate(node.outputs):
-            constant = _derived(node, index, value, operands)
-            found[value] = _Derived(constant, node, sources, value.type.nbytes > limit)
-    return found
+            constant = _constant_of(node, index, value, operands)
+            home = None if too_large else self._home(constant, sources, depth)
+            self._derived[value] = _Derived(constant, node, sources, home, len(self._derived))
+
+    def _constant(self, value: Value) -> Constant:
+        return self._derived[value].constant if value in self._derived else self._constants[value][0]
+
+    def _sources(self, value: Value) -> frozenset[Value]:
+        return self._derived[value].sources if value in self._derived else frozenset((value,))
+
+    def _home(self, constant: Constant, sources: frozenset[Value], depth: int) -> int | None:
+        """The depth of the graph that holds what is derived at `depth`; None where it stays there as a node.
+
+        A literal is the region's own; a weight is where the innermost of those is that it is made of, so that a region takes no weight
+        from outside that it did not take before.
+        """
+        if depth == 0 or constant.literal:
+            return depth
+        weights = [home for c, home in map(self._constants.__getitem__, sources) if not c.literal]
+        return max(weights, default=None)
 
 
 def _captured(node: Node) -> tuple[Value, ...]:
     return tuple(v for region in node.regions for v in region.captures())
 
 
-def _derived(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
+def _constant_of(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
     names = [s.name for s in sources if s.name]
-    literal = all(s.literal for s in sources) and value.type.nbytes <= 1024
+    literal = all(s.literal for s in sources) and value.type.nbytes <= LITERAL_BYTES
     parts = _parts(node.op, sources[0]) if isinstance(node.op, PackConv) else None
     return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "", parts)
 
