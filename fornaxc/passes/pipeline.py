@@ -13,6 +13,7 @@ from fornaxc.ir.graph import Graph, Node
 from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
+from fornaxc.passes.fills import fold_fills
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.fuse_linear import fuse_linear
@@ -66,6 +67,7 @@ PASSES: tuple[Pass, ...] = (
         simplify_control,
         "the branch or the trips that constants decide in place of an if or a loop; what is carried or yielded for nothing goes",
     ),
+    Pass("fold-fills", fold_fills, "arithmetic on repeated literals is done on the one number that they repeat"),
     Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
