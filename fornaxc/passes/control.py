@@ -15,6 +15,7 @@ from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import If, While
 from fornaxc.passes.contents import Contents
 from fornaxc.passes.inline import inline, with_literal
+from fornaxc.passes.invariant import hoisted
 from fornaxc.passes.loops import known_trips, lighter, same_literal, unrolled
 from fornaxc.passes.rewrite import rewrite, use_counts
 from fornaxc.passes.simplify import simplify
@@ -26,8 +27,9 @@ MOST_NODES = 1024  # that unrolling may add to a program
 def simplify_control(graph: Graph) -> Graph:
     """`graph` where an `If` of a known condition is the branch taken, and a `While` of a known small number of trips its body so many times.
 
-    What a loop carries unchanged its body takes from outside; what neither the rest of the program nor the loop's condition needs is neither
-    carried nor yielded, and no branch yields what is the same in both. The conditions on the input sizes stay, those of a branch that goes too.
+    What a loop carries unchanged its body takes from outside, products that are the same in every trip too; what neither the rest of the program
+    nor the loop's condition needs is neither carried nor yielded, and no branch yields what is the same in both. The conditions on the input sizes
+    stay, those of a branch that goes too.
     """
     if not any(node.regions for node in graph.nodes):
         return graph
@@ -58,7 +60,15 @@ def _round(graph: Graph, room: int) -> Graph:
         before = len(b.nodes)
         results = None if trips is None else unrolled(node, b, trips, room)
         room -= len(b.nodes) - before
-        return lighter(node, b, contents, uses) if results is None else results
+        if results is None:
+            results = lighter(node, b, contents, uses)
+        if results is not None:
+            return results
+        steady = hoisted(node, b)
+        if steady is not None:
+            b.keep(steady)
+            return node.outputs
+        return None
 
     return rewrite(graph, visit)
 

@@ -15,7 +15,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Dims, If, NonZero, Rebind, Reshape, While
+from fornaxc.ir.ops import Dims, If, MatMul, NonZero, Rebind, Reshape, While
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes import loops
 from fornaxc.passes.control import simplify_control
@@ -315,6 +315,62 @@ def test_what_a_loop_changes_even_a_little_is_carried(last: Array) -> None:
     start = [number(s.b, 0), s.b.literal(np.array([np.nan, -0.0, 1], np.float32))]
     _, y = loop(s.b, start, below(s.n), lambda b, v: [next_of(b, v[0]), b.literal(last)])
     assert len(only(simplified(s.finish(y), *INPUTS), While).inputs) == 2
+
+
+def products(b: GraphBuilder, trips: Value, x: Value, y: Value, w: Value) -> Value:
+    """A loop that multiplies what is outside, of which it has the weights, and what it carries."""
+
+    def trip(d: GraphBuilder, carried: list[Value]) -> list[Value]:
+        steady = d.emit(MatMul(), compose.transpose(d, y, (1, 0)), compose.unary(d, "exp", d.weight(w.type, w_content)))
+        cheap = compose.unary(d, "neg", steady)
+        changing = d.emit(MatMul(), compose.transpose(d, carried[1], (1, 0)), steady)
+        stops = d.emit(MatMul(), d.emit(Rebind((3, 3)), x), w)
+        total = compose.binary(d, "add", compose.binary(d, "add", cheap, changing), stops)
+        return [next_of(d, carried[0]), total]
+
+    def w_content() -> Array:
+        return np.array([[1, 2, 3], [4, 5, np.nan], [0, 1, 0]], np.float32)
+
+    return loop(b, [number(b, 0), w], below(trips), trip)[1]
+
+
+def test_products_that_are_the_same_in_every_trip_are_computed_before_the_loop() -> None:
+    """But none of what the loop carries, nor of what is asserted in the loop: without a trip, no run stops."""
+    b = GraphBuilder()
+    square = TensorType(DType.F32, (3, 3))
+    trips, y, w = b.input(NUMBER, "trips"), b.input(square, "y"), b.input(square, "w")
+    x = b.input(TensorType(DType.F32, (symbol("n"), 3)), "x")
+    graph = b.finish([products(b, trips, x, y, w)], ["z"])
+    rng = np.random.default_rng(0)
+    y, w, x = (rng.standard_normal((3, 3)).astype(np.float32) for _ in range(3))
+    found = simplified(graph, *[[np.array(t), y, w, x] for t in (0, 1, 3)], [np.array(0), y, w, x[:2]])
+    assert operations(found) == operations(graph)
+    (loop_node,) = [n for n in found.nodes if isinstance(n.op, While)]
+    assert [n.op.name for n in found.nodes] == ["transpose", "unary", "mat_mul", "while"]
+    assert sorted(n.op.name for n in loop_node.regions[1].nodes) == sorted(
+        ["unary", "transpose", "mat_mul", "rebind", "mat_mul", "binary", "binary", "binary"]
+    )
+    assert len(weight_constants(found)) == 1 and not weight_constants(loop_node.regions[1])
+
+
+def test_products_leave_loops_in_loops_but_no_branches() -> None:
+    b = GraphBuilder()
+    square = TensorType(DType.F32, (3, 3))
+    trips, c, y = b.input(NUMBER, "trips"), b.input(TRUTH, "c"), b.input(square, "y")
+
+    def inner(d: GraphBuilder, carried: list[Value]) -> list[Value]:
+        (z,) = branch(d, c, lambda e: [e.emit(MatMul(), y, compose.unary(e, "neg", y))], lambda e: [y])
+        steady = d.emit(MatMul(), y, y)
+        return [next_of(d, carried[0]), compose.binary(d, "add", carried[1], compose.binary(d, "mul", z, steady))]
+
+    def outer(d: GraphBuilder, carried: list[Value]) -> list[Value]:
+        return [next_of(d, carried[0]), loop(d, [number(d, 0), carried[1]], below(trips), inner)[1]]
+
+    graph = b.finish([loop(b, [number(b, 0), y], below(trips), outer)[1]], ["z"])
+    array = np.arange(9, dtype=np.float32).reshape(3, 3)
+    found = simplified(graph, *[[np.array(t), np.array(a), array] for t, a in ((0, True), (2, True), (2, False))])
+    assert operations(found) == operations(graph)
+    assert [n.op.name for n in found.nodes] == ["mat_mul", "while"]
 
 
 def test_values_that_change_places_are_carried() -> None:
