@@ -37,12 +37,14 @@ def random_inputs(seed: int) -> list[Array]:
     return [*rows, *(np.array(n) for n in numbers), *(np.array(t) for t in rng.integers(0, 2, 2).astype(bool))]
 
 
-def _literal(dice: Random, b: GraphBuilder, type: TensorType) -> Value:
+def _constant(dice: Random, b: GraphBuilder, type: TensorType) -> Value:
+    """A literal or, where it is of floats, perhaps a weight."""
     if type == TRUTH:
         return b.literal(np.array(dice.random() < 0.5))
     if type == NUMBER:
         return b.literal(np.array(dice.randrange(-1, MOST_TRIPS)))
-    return b.literal(np.array([dice.choice((0, 1, -0.5, np.nan, np.inf)) for _ in range(3)], np.float32))
+    row = np.array([dice.choice((0, 1, -0.5, np.nan, np.inf)) for _ in range(3)], np.float32)
+    return b.literal(row) if dice.random() < 0.6 else b.weight(ROW, lambda: row)
 
 
 def _grow(dice: Random, b: GraphBuilder, pool: Pool, count: int, depth: int) -> None:
@@ -50,14 +52,14 @@ def _grow(dice: Random, b: GraphBuilder, pool: Pool, count: int, depth: int) -> 
         kind = dice.randrange(10)
         if kind == 0:
             type = dice.choice((ROW, NUMBER, TRUTH))
-            pool[type].append(_literal(dice, b, type))
+            pool[type].append(_constant(dice, b, type))
         elif kind <= 2:
             made = compose.binary(b, dice.choice(("add", "mul", "min")), dice.choice(pool[ROW]), dice.choice(pool[ROW]))
             pool[ROW].append(made)
         elif kind == 3:
             pool[ROW].append(compose.unary(b, dice.choice(("neg", "relu", "exp")), dice.choice(pool[ROW])))
         elif kind == 4:
-            pool[NUMBER].append(compose.binary(b, "add", dice.choice(pool[NUMBER]), _literal(dice, b, NUMBER)))
+            pool[NUMBER].append(compose.binary(b, "add", dice.choice(pool[NUMBER]), _constant(dice, b, NUMBER)))
         elif kind == 5:
             made = compose.compare(b, dice.choice(("lt", "eq")), dice.choice(pool[NUMBER]), dice.choice(pool[NUMBER]))
             pool[TRUTH].append(made)
@@ -72,7 +74,7 @@ def _inner(pool: Pool) -> Pool:
 
 
 def _branch(dice: Random, b: GraphBuilder, pool: Pool, depth: int) -> None:
-    condition = dice.choice(pool[TRUTH]) if dice.random() < 0.7 else _literal(dice, b, TRUTH)
+    condition = dice.choice(pool[TRUTH]) if dice.random() < 0.7 else _constant(dice, b, TRUTH)
     types = tuple(dice.choice((ROW, NUMBER, TRUTH)) for _ in range(dice.randrange(1, 4)))
     regions = []
     for _ in range(2):
@@ -86,12 +88,12 @@ def _branch(dice: Random, b: GraphBuilder, pool: Pool, depth: int) -> None:
 def _one_of(dice: Random, b: GraphBuilder, pool: Pool, type: TensorType) -> Value:
     """Early values are those from outside."""
     kind = dice.randrange(6)
-    return _literal(dice, b, type) if kind == 0 else pool[type][0] if kind == 1 else dice.choice(pool[type])
+    return _constant(dice, b, type) if kind == 0 else pool[type][0] if kind == 1 else dice.choice(pool[type])
 
 
 def _loop(dice: Random, b: GraphBuilder, pool: Pool, depth: int) -> None:
     """A counter comes first, so that every loop ends; what is carried may stay, change places or begin anew."""
-    limit = _literal(dice, b, NUMBER)
+    limit = _constant(dice, b, NUMBER)
     if dice.random() < 0.5:
         limit = compose.binary(b, "min", dice.choice(pool[NUMBER]), b.literal(np.array(MOST_TRIPS)))
     types = [dice.choice((ROW, NUMBER, TRUTH)) for _ in range(dice.randrange(1, 5))]

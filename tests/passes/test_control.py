@@ -20,6 +20,7 @@ from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes import loops
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.pipeline import optimize
+from fornaxc.passes.prepack import prepack
 from fornaxc.weights import weight_constants
 
 ROW, NUMBER, TRUTH = (TensorType(d, s) for d, s in ((DType.F32, (3,)), (DType.I64, ()), (DType.BOOL, ())))
@@ -515,7 +516,8 @@ def test_random_programs_keep_their_outputs(seed: int) -> None:
     inputs = [random_inputs(10 * seed + i) for i in range(5)]
     found = simplified(graph, *inputs)
     assert operations(found).total() <= operations(graph).total() + loops.UNROLL_NODES * operations(graph)["while"]
-    program = optimize(graph, "cpu")
+    program = prepack(optimize(graph, "cpu"))
+    check(program)
     for arrays in inputs:
         for before, after in zip(run(graph, arrays), run(program, arrays), strict=True):
             np.testing.assert_array_equal(before, after)
