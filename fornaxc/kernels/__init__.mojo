@@ -12,3 +12,4 @@ from .rows import *
 from .scan import *
 from .small_floats import *
 from .transpose import *
+from .whole import *

@@ -264,8 +264,13 @@ def activate(c: LoweringContext, fn: str, x: T) -> T:
     return float_function(c, fn, x) if fn in FLOAT_UNARY else number_function(c, fn, x)
 
 
+_WHOLE = ("floor", "ceil", "sign")
+
+
 @lower(Unary)
 def unary(c: LoweringContext, op: Unary, x: T) -> T:
+    if op.fn in _WHOLE and c.kind == "cpu" and x.dtype.is_float():
+        return c.custom("fx_whole", [x], [x.type], kind=_WHOLE.index(op.fn))[0]
     if op.fn in FLOAT_UNARY:
         return float_function(c, op.fn, x)
     if op.fn in PREDICATES:

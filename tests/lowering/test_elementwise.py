@@ -46,6 +46,11 @@ def add_cases() -> None:
         for dtype in (np.float32, np.float16, BF16):
             x = EDGES.astype(dtype)
             SUITE.add(f"{fn}_{x.dtype}", lambda b, v, fn=fn: b.emit(Unary(fn), v), x)
+    for dtype in (np.float32, np.float64, BF16):  # not 0, and so another whole number
+        least = ml_dtypes.finfo(dtype).smallest_subnormal
+        x = np.array([least, -least, 0, -0.0, 0.75, -0.75, -7.5, np.inf], dtype)
+        for fn in ("floor", "ceil", "sign"):
+            SUITE.add(f"{fn}_subnormal_{x.dtype}", lambda b, v, fn=fn: b.emit(Unary(fn), v), x)
     for name, values in INTS.items():
         x = np.array(values, name)
         for fn in ("neg", "abs", "sign", "relu", "not"):
