@@ -102,3 +102,35 @@ def test_what_cannot_be_asked(cli: Cli, model: Path, tmp_path: Path) -> None:
     artifact.write_bytes(b"PK\x03\x04")
     for option in (("--passes",), ("--no-pass", "tidy"), ("-O", "1")):
         assert cli("inspect", artifact, *option, "--json").document["code"] == "FX218"
+
+
+LOOP = """
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<4xf32>
+    cond {
+      %limit = stablehlo.constant dense<3> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %limit : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      %w = stablehlo.tanh %v : tensor<4xf32>
+      stablehlo.return %n, %w : tensor<i32>, tensor<4xf32>
+    }
+  return %r#1 : tensor<4xf32>
+}
+"""
+
+
+def test_a_loop_of_few_trips_is_seen_to_be_unrolled(cli: Cli, tmp_path: Path) -> None:
+    """What a StableHLO file holds is not counted before the import."""
+    pytest.importorskip("jaxlib")
+    (tmp_path / "m.mlir").write_text(LOOP)
+    document = cli("inspect", tmp_path / "m.mlir", "--passes", "--json").document
+    assert rows(document)["import"]["nodes_before"] is None
+    assert rows(document)["simplify-control"]["operations"] == {"unary": 2, "binary": -1, "compare": -1, "while": -1}
+    assert document["operations"] == {"unary": 3}
+    told = cli("inspect", tmp_path / "m.mlir", "--passes", "--no-pass", "simplify-control").out
+    assert "? -> 4" in told
+    assert "while -1" not in told
