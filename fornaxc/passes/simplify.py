@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import BroadcastTo, Cast, Concat, Rebind, Reshape, Slice, Transpose
+from fornaxc.ir.ops import BroadcastTo, Cast, Concat, Rebind, Reshape, Select, Slice, Transpose
 from fornaxc.passes.rewrite import rewrite
 
 
@@ -39,6 +41,8 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             return [x]
         case Transpose(perm=perm) if _only_moves_ones(x, perm):
             return [compose.reshape(b, x, node.outputs[0].type.shape)]
+        case Select() if (chosen := _choice(b, x, made)) is not None:
+            return [node.inputs[1] if chosen else node.inputs[2]]
         case Slice(starts=starts, sizes=sizes, steps=steps) if (
             sizes == x.type.shape and not any(starts) and all(s == 1 for s in steps)
         ):
@@ -61,6 +65,15 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
 def _splits_turned_matrices(turn: Node, shape: Sequence[Dim]) -> bool:
     """Whether `shape` only splits the leading axis of the matrices that `turn` transposes: that can be done before."""
     return turn.op == Transpose((0, 2, 1)) and len(shape) > 3 and shape[-2:] == turn.outputs[0].type.shape[1:]
+
+
+def _choice(b: GraphBuilder, condition: Value, made: dict[Value, Node]) -> bool | None:
+    """The one truth value that a condition is everywhere; None where it is not known, or not one."""
+    node = made.get(condition)
+    content = b.known(node.inputs[0] if node is not None and isinstance(node.op, BroadcastTo) else condition)
+    if content is None or content.size == 0 or content.dtype != np.bool_:
+        return None
+    return bool(content.flat[0]) if np.all(content == content.flat[0]) else None
 
 
 def _only_moves_ones(x: Value, perm: Sequence[int]) -> bool:
