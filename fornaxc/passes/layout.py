@@ -92,6 +92,8 @@ def _in_layout(
         return compose.transpose(b, value, back)
     inner = facts.unbroadcast(value)
     wide = [d for d in inner.type.shape if d != 1]
+    if inner is not value and inner in twins and twins[inner][1] == perm:
+        return b.emit(BroadcastTo(_moved(value.type.shape, back)), twins[inner][0])
     if inner is not value and (len(wide) <= 1 or facts.is_constant(inner)):
         moved = compose.transpose(b, inner, back)
         return b.emit(BroadcastTo(_moved(value.type.shape, back)), moved)

@@ -67,8 +67,17 @@ def volume_net() -> Graph:
     return b.finish([b.emit(Conv((1, 1, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1), 1), y, weight(b, 5, 6, 1, 1, 1))], ["y"])
 
 
+def gated_net() -> Graph:
+    """Channels times a number of their own for each image, which comes from their means."""
+    b = GraphBuilder()
+    y = conv(b, b.input(TensorType(DType.F32, (symbol("n"), 3, 9, 9)), "x"), 6, 3)
+    gate = compose.unary(b, "sigmoid", conv(b, b.emit(Reduce("mean", (2, 3)), y), 6, 1))
+    return b.finish([conv(b, compose.binary(b, "mul", y, gate), 4, 1)], ["y"])
+
+
 CASES = {
     "residual": (residual_net, RNG.standard_normal((2, 3, 9, 9)).astype(np.float32)),
+    "gated": (gated_net, RNG.standard_normal((2, 3, 9, 9)).astype(np.float32)),
     "line": (line_net, RNG.standard_normal((2, 4, 13)).astype(np.float32)),
     "volume": (volume_net, RNG.standard_normal((2, 4, 7, 6, 7)).astype(np.float32)),
 }
@@ -95,6 +104,11 @@ def test_a_convolution_net_keeps_one_layout_inside() -> None:
     assert [k.activation for k in kernels] == ["relu", "relu", "relu"]
     assert [k.residual for k in kernels] == [False, False, True]
     assert sum(isinstance(n.op, Transpose) for n in graph.nodes) == 1  # of the input
+
+
+def test_what_multiplies_channels_follows_their_layout() -> None:
+    graph = prepack(optimize(gated_net(), "cpu"))
+    assert sum(isinstance(n.op, Transpose) for n in graph.nodes) == 2  # of the input and of the output
 
 
 def test_convolutions_over_volumes_are_kernels_with_packed_weights() -> None:
