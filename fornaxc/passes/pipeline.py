@@ -14,6 +14,7 @@ from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fills import fold_fills
+from fornaxc.passes.find_softmax import find_softmax
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.fuse_linear import fuse_linear
@@ -70,6 +71,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("fold-fills", fold_fills, "arithmetic on repeated literals is done on the one number that they repeat"),
     Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
+    Pass("find-softmax", find_softmax, "softmax and its logarithm, written out, as one operation"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(
         "flatten-volumes",
