@@ -14,6 +14,8 @@ from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fills import fold_fills
+from fornaxc.passes.find_layer_norm import find_layer_norm
+from fornaxc.passes.find_rms_norm import find_rms_norm
 from fornaxc.passes.find_softmax import find_softmax
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
@@ -72,6 +74,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("widen-small", widen_small, "arithmetic on types below float16 and below a byte in wider ones, rounded back"),
     Pass("share-common", share_common, "compute equal operations on equal operands once"),
     Pass("find-softmax", find_softmax, "softmax and its logarithm, written out, as one operation"),
+    Pass("find-layer-norm", find_layer_norm, "layer normalisation, written out, as one operation"),
+    Pass("find-rms-norm", find_rms_norm, "root mean square normalisation, written out, as one operation"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(
         "flatten-volumes",
@@ -94,6 +98,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
     Pass("fuse-attention", fuse_attention, "softmax(q k^T + mask) v as one kernel", ("cpu",)),
+    Pass("find-channel-norm", find_layer_norm, "the same of channels, which come last now"),
     Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
 )
 

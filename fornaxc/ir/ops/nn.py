@@ -50,9 +50,10 @@ class LayerNorm(Op):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         x, scale, bias = (a.astype(np.float64) for a in arrays)
         axes = tuple(range(self.axis, x.ndim))
-        centred = x - x.mean(axis=axes, keepdims=True)
-        spread = np.sqrt((centred**2).mean(axis=axes, keepdims=True) + self.epsilon)
-        return ((centred / spread * scale + bias).astype(arrays[0].dtype),)
+        with np.errstate(all="ignore"):
+            centred = x - x.mean(axis=axes, keepdims=True)
+            spread = np.sqrt((centred**2).mean(axis=axes, keepdims=True) + self.epsilon)
+            return ((centred / spread * scale + bias).astype(arrays[0].dtype),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,9 @@ class RmsNorm(Op):
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         x, scale = (a.astype(np.float64) for a in arrays)
-        mean = (x**2).mean(axis=tuple(range(self.axis, x.ndim)), keepdims=True)
-        return ((x / np.sqrt(mean + self.epsilon) * scale).astype(arrays[0].dtype),)
+        with np.errstate(all="ignore"):
+            mean = (x**2).mean(axis=tuple(range(self.axis, x.ndim)), keepdims=True)
+            return ((x / np.sqrt(mean + self.epsilon) * scale).astype(arrays[0].dtype),)
 
 
 def _want_norm(x: TensorType, axis: int, *parameters: TensorType) -> None:
