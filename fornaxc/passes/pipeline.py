@@ -14,8 +14,10 @@ from fornaxc.passes.affine import fold_affine
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fills import fold_fills
+from fornaxc.passes.find_gelu import find_gelu
 from fornaxc.passes.find_layer_norm import find_layer_norm
 from fornaxc.passes.find_rms_norm import find_rms_norm
+from fornaxc.passes.find_silu import find_silu
 from fornaxc.passes.find_softmax import find_softmax
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
@@ -76,6 +78,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("find-softmax", find_softmax, "softmax and its logarithm, written out, as one operation"),
     Pass("find-layer-norm", find_layer_norm, "layer normalisation, written out, as one operation"),
     Pass("find-rms-norm", find_rms_norm, "root mean square normalisation, written out, as one operation"),
+    Pass("find-gelu", find_gelu, "GELU with erf or tanh, written out, as one function"),
+    Pass("find-silu", find_silu, "the logistic function and SiLU, written out, as one function"),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(
         "flatten-volumes",
