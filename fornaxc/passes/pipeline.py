@@ -102,7 +102,6 @@ PASSES: tuple[Pass, ...] = (
     Pass("pack-recurrence", pack_recurrence, "pack the recurrent weights of LSTM, GRU and RNN layers", ("cpu",)),
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
     Pass("fuse-attention", fuse_attention, "softmax(q k^T + mask) v as one kernel", ("cpu",)),
-    Pass("find-channel-norm", find_layer_norm, "the same of channels, which come last now"),
     Pass("find-channel-norm", find_layer_norm, "layer normalisation of channels, where they come last now"),
     Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
 )

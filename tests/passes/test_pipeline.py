@@ -49,13 +49,14 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
     [
         ("cpu", 1, (), {}),
         ("cpu", 3, ("tidy", "simplify"), {"tidy": "--no-pass", "simplify": "--no-pass"}),
-        ("gpu", 1, (), {"pack-recurrence": "for a CPU only"}),
+        ("gpu", 1, (), {"pack-recurrence": "for a CPU only", "fuse-attention": "for a CPU only"}),
         (
             "gpu",
             2,
             ("tidy",),
             {
                 "flatten-volumes": "-O1",
+                "fuse-attention": "CPU",
                 "fuse-conv": "-O1",
                 "fuse-linear": "-O1",
                 "pack-recurrence": "CPU",
