@@ -113,6 +113,8 @@ class BlockImporter:
         self.b.origin = Origin(location_text(op.location), op.name, 0)
         found = (quantized_handler(op) or handler)(OpContext(self, op, operands))
         results: list[Operand] = list(found) if isinstance(found, list) else [found]
+        if len(results) != len(op.results):
+            raise Invalid(f"it has {len(op.results)} results, and gives {len(results)}")
         if self.lifted:
             return list(results)
         return [self._fit(r, v.type) for r, v in zip(results, op.results, strict=True)]
@@ -121,8 +123,11 @@ class BlockImporter:
         """The result with the sizes that its declared type adds to what is known."""
         if not isinstance(operand, Value | Complex):
             return operand
-        declared = tensor_info(type).shape
-        return rebuild(operand, [fit_shape(self.b, v, declared) for v in parts(operand)])
+        declared = tensor_info(type)
+        for v in parts(operand):
+            if v.type.dtype is not declared.dtype:
+                raise Refused(f"a result of {v.type.dtype} that is declared as {type}")
+        return rebuild(operand, [fit_shape(self.b, v, declared.shape) for v in parts(operand)])
 
     def call(self, name: str, arguments: Sequence[Operand]) -> list[Operand]:
         """The results of a function of the module, inlined."""
@@ -131,6 +136,8 @@ class BlockImporter:
             raise Invalid(f"the module has no function {name!r}")
         if self.depth >= CALL_DEPTH:
             raise Refused(f"calls of {name!r} that are {CALL_DEPTH} deep")
+        if not function.regions[0].blocks:
+            raise Invalid(f"the function {name!r} has no body")
         body = BlockImporter(self.program, self.b, lifted=self.lifted)
         body.depth = self.depth + 1
         return body.run(function.regions[0].blocks[0], arguments)

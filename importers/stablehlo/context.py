@@ -42,9 +42,15 @@ class OpContext:
 
     # --- operands and results
 
+    def operand(self, index: Int) -> Operand:
+        """An operand of any kind. `Invalid` where a custom call has too few."""
+        if index >= len(self.operands):
+            raise Invalid(f"it has {len(self.operands)} operands; number {index} is missing")
+        return self.operands[index]
+
     def value(self, index: Int) -> Value:
         """An operand that is a tensor of real numbers, integers or bools."""
-        operand = self.operands[index]
+        operand = self.operand(index)
         if not isinstance(operand, Value):
             raise Refused(f"operand {index} is {_kind(operand)}, which {self.name} does not take here")
         return operand
@@ -71,6 +77,8 @@ class OpContext:
         return _info(self.op.operands[index].type)
 
     def result_info(self, index: Int = 0) -> TensorInfo:
+        if index >= len(self.op.results):
+            raise Invalid(f"it has {len(self.op.results)} results; number {index} is missing")
         return _info(self.op.results[index].type)
 
     @property
@@ -135,6 +143,15 @@ class OpContext:
         found = self.attribute(name)
         return default if found is None else str(found).rstrip(">").split()[-1].split("<")[-1]
 
+    def config(self) -> dict[str, Int]:
+        """The integers and the truth values that the configuration of a custom call holds."""
+        from jaxlib.mlir import ir
+
+        found = self.attribute("mhlo.backend_config") or self.attribute("backend_config")
+        entries = list(ir.DictAttr(found)) if isinstance(found, ir.DictAttr) else []
+        kinds = ir.IntegerAttr | ir.BoolAttr
+        return {entry.name: int(entry.attr.value) for entry in entries if isinstance(entry.attr, kinds)}
+
     def symbol(self, name: str) -> str:
         from jaxlib.mlir import ir
 
@@ -166,6 +183,19 @@ class OpContext:
         from fornaxc.importers.stablehlo.regions import Region
 
         return Region(self.importer, self.op.regions[index])
+
+    def called_region(self) -> Region:
+        """The body of the one function that a custom call names."""
+        from jaxlib.mlir import ir
+
+        from fornaxc.importers.stablehlo.regions import Region
+
+        found = self.attribute("called_computations")
+        called = [] if found is None else [str(ir.FlatSymbolRefAttr(name).value) for name in ir.ArrayAttr(found)]
+        function = self.importer.program.functions.get(called[0]) if len(called) == 1 else None
+        if function is None or not function.regions[0].blocks:
+            raise Invalid("called_computations must name one function of the module")
+        return Region(self.importer, function.regions[0])
 
     # --- small constructions
 

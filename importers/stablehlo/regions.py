@@ -1,11 +1,14 @@
-"""Regions that compute on scalars: recognised as a known function, or applied to whole tensors."""
+"""Regions that compute on scalars: recognised as a known function, applied to whole tensors, or to their elements one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fornaxc.importers.stablehlo.types import Operand
+from fornaxc.importers.stablehlo.registry import is_elementwise
+from fornaxc.importers.stablehlo.types import Operand, UnknownType, parts, rebuild, tensor_info
+from fornaxc.ir.ops import Cast
+from fornaxc.ir.types import DType
 
 if TYPE_CHECKING:
     from fornaxc.importers.stablehlo.block import BlockImporter
@@ -51,10 +54,12 @@ class Region:
 
     def apply(self, operands: Sequence[Operand]) -> list[Operand]:
         """The region's results where whole tensors, which broadcast, stand for its scalar arguments."""
-        from fornaxc.importers.stablehlo.block import BlockImporter
+        return self.lifted_within(self.outer.b, operands)
 
-        body = BlockImporter(self.outer.program, self.outer.b, self.outer, lifted=True)
-        return body.run(self.block, operands)
+    def promoted(self, operands: Sequence[Operand], first: int = 0) -> list[Operand]:
+        """Operands as the element types of the region's arguments from `first` on, which may be wider ones."""
+        arguments = list(self.block.arguments)[first : first + len(operands)]
+        return [_as(self.outer.b, o, tensor_info(a.type).dtype) for o, a in zip(operands, arguments, strict=True)]
 
     def inline(self, operands: Sequence[Operand]) -> list[Operand]:
         """The region's results for these arguments."""
@@ -74,7 +79,52 @@ class Region:
     def lifted_within(self, builder: GraphBuilder, operands: Sequence[Operand]) -> list[Operand]:
         """As `apply`, into the builder of a body of control flow."""
         from fornaxc.importers.stablehlo.block import BlockImporter
+        from fornaxc.importers.stablehlo.elements import one_by_one
 
+        if not self.lifts:
+            return one_by_one(builder, self, operands)
         body = BlockImporter(self.outer.program, builder, self.outer, lifted=True)
         builder.origin = self.outer.b.origin
         return body.run(self.block, operands)
+
+    @property
+    def lifts(self) -> bool:
+        """Whether whole tensors may stand for the region's scalars."""
+        return self._lifts(self.block, set())
+
+    def _lifts(self, block: Any, above: set[str]) -> bool:
+        """Whether whole tensors may stand for the scalars of a block: all it does is elementwise. `above` are functions around it."""
+        for op in (entry.operation for entry in block.operations):
+            if op.name in ("func.return", "stablehlo.return"):
+                continue
+            if not is_elementwise(op.name) or not all(_is_scalar(v) for v in (*op.operands, *op.results)):
+                return False
+            called = _called(op)
+            if called and (called in above or not self._function_lifts(called, above)):
+                return False
+        return True
+
+    def _function_lifts(self, name: str, above: set[str]) -> bool:
+        function = self.outer.program.functions.get(name)
+        blocks = () if function is None else function.regions[0].blocks
+        return all(self._lifts(block, above | {name}) for block in blocks)
+
+
+def _as(b: GraphBuilder, operand: Operand, dtype: DType) -> Operand:
+    """An operand with parts of this element type."""
+    return rebuild(
+        operand, [v if v.type.dtype is dtype else b.emit(Cast(dtype, saturate=False), v) for v in parts(operand)]
+    )
+
+
+def _called(op: Any) -> str:
+    """The function that an operation stands for; empty where it is none."""
+    name = {"func.call": "callee", "stablehlo.composite": "decomposition"}.get(op.name)
+    return str(op.attributes[name]).lstrip("@") if name is not None else ""
+
+
+def _is_scalar(value: Any) -> bool:
+    try:
+        return tensor_info(value.type).rank == 0
+    except UnknownType:
+        return False

@@ -218,7 +218,8 @@ def scatter(ctx: OpContext) -> list[Operand]:
 
     numbers = stablehlo.ScatterDimensionNumbers(ctx.attribute("scatter_dimension_numbers"))
     count = (len(ctx.operands) - 1) // 2
-    inputs, updates = ctx.operands[:count], ctx.operands[count + 1 :]
+    region = ctx.region(0)
+    inputs, updates = region.promoted(ctx.operands[:count]), region.promoted(ctx.operands[count + 1 :], count)
     x = parts(inputs[0])[0]
     u = parts(updates[0])[0]
     dropped = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
@@ -241,7 +242,6 @@ def scatter(ctx: OpContext) -> list[Operand]:
     flats = [_flatten(ctx.b, v, where) for o in inputs for v in parts(o)]
     index = c.reshape(ctx.b, where.index, (where.index.type.elements,))
     inside = None if where.inside is None else c.reshape(ctx.b, where.inside, index.type.shape)
-    region = ctx.region(0)
     function = region.function if count == 1 else None
     if any(isinstance(o, Complex) for o in inputs) and function not in ("add", "second"):
         function = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.ops.elementwise import convert_operand
 from fornaxc.importers.stablehlo.placement import (
     IDENTITY_OPERATIONS,
     SEVERAL_DEVICES,
@@ -27,7 +28,7 @@ def grouped(ctx: OpContext) -> list[Operand]:
     """Within groups of one device every member has its own data only."""
     if _group_size(ctx) != 1:
         raise Refused("it joins the data of several devices; a program here runs on one")
-    return list(ctx.operands)
+    return [convert_operand(ctx, o, ctx.result_info(i)) for i, o in enumerate(ctx.operands)]
 
 
 def _group_size(ctx: OpContext) -> int | None:

@@ -47,9 +47,10 @@ def is_identity(ctx: OpContext, function: str, init: Value) -> bool:
 @stablehlo_op("stablehlo.reduce")
 def reduce(ctx: OpContext) -> list[Operand]:
     count = len(ctx.operands) // 2
-    operands, inits = same_shape(ctx, ctx.operands[:count]), ctx.operands[count:]
-    axes = sorted(ctx.ints("dimensions"))
     region = ctx.region(0)
+    operands = region.promoted(same_shape(ctx, ctx.operands[:count]))
+    inits = region.promoted(ctx.operands[count:], count)
+    axes = sorted(ctx.ints("dimensions"))
     function = region.function if count == 1 else None
     operand = operands[0]
     if isinstance(operand, Value) and function in (*REDUCTIONS, "and", "or") and isinstance(inits[0], Value):

@@ -29,7 +29,8 @@ MAX_TAPS = 4096  # elements of a window
 def select_and_scatter(ctx: OpContext) -> Operand:
     """Each window of the operand selects one element, which receives the source's; what is in the padding is never selected."""
     b = ctx.b
-    operand, source, init = ctx.operands
+    operand = ctx.operands[0]
+    init, source = ctx.region(1).promoted([ctx.operands[2], ctx.operands[1]])
     shape = parts(operand)[0].type.shape
     rank = len(shape)
     ones = (1,) * rank
@@ -37,6 +38,8 @@ def select_and_scatter(ctx: OpContext) -> Operand:
     pads = ctx.pairs("padding", rank)
     counts = [window_size(shape[i], *pads[i], window[i], strides[i], 1) for i in range(rank)]
     source = rebuild(source, [c.rebind(b, v, counts) for v in parts(source)])
+    if 0 in counts:
+        return rebuild(source, [c.expand(b, v, shape) for v in parts(init)])
     whole = [axis for axis in range(rank) if window[axis] == shape[axis]]
     rest = [axis for axis in range(rank) if axis not in whole]
     if all(pair == (0, 0) for pair in pads) and all(window[i] == 1 and counts[i] == shape[i] for i in rest):

@@ -271,7 +271,7 @@ def get_dimension_size(ctx: OpContext) -> Value:
     return c.cast(ctx.b, c.reshape(ctx.b, vector, ()), ctx.result_info().dtype)
 
 
-@stablehlo_op("stablehlo.optimization_barrier")
+@stablehlo_op("stablehlo.optimization_barrier", elementwise=True)
 def optimization_barrier(ctx: OpContext) -> list[Operand]:
     return list(ctx.operands)
 

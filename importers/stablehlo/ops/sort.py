@@ -1,12 +1,13 @@
-"""sort and top_k: by keys where the comparator compares keys, else by counting smaller elements."""
+"""sort and top_k: by keys where the comparator compares keys, else by comparing elements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.context import OpContext
 from fornaxc.importers.stablehlo.ops.arithmetic import total_order_key, wide_type
+from fornaxc.importers.stablehlo.ops.exchange import beside, exchanged_order, precedes
 from fornaxc.importers.stablehlo.ops.reduction import same_shape
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Operand, parts, rebuild
@@ -14,10 +15,13 @@ from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import Dim, at_most, symbols
 from fornaxc.ir.graph import Value
-from fornaxc.ir.ops import Binary, GatherElements, Iota, Reduce, TopK, Unary
+from fornaxc.ir.ops import GatherElements, Iota, Reduce, TopK
 from fornaxc.ir.types import DType
 
-COUNTED = 4096  # elements along the axis up to which an arbitrary comparator is evaluated on all pairs
+if TYPE_CHECKING:
+    from fornaxc.importers.stablehlo.regions import Region
+
+COUNTED = 256  # elements along the axis up to which an arbitrary comparator is evaluated on all pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +36,35 @@ class Key:
 @stablehlo_op("stablehlo.sort")
 def sort(ctx: OpContext) -> list[Operand]:
     """Always stable."""
-    b = ctx.b
-    ctx.operands = same_shape(ctx, ctx.operands)
-    first = parts(ctx.operands[0])[0]
-    rank = first.type.rank
+    operands = same_shape(ctx, ctx.operands)
+    rank = parts(operands[0])[0].type.rank
     axis = ctx.int("dimension", -1)
-    axis = axis + rank if axis < 0 else axis
-    size = first.type.shape[axis] if rank else 1
-    if size in (0, 1) or any(d == 0 for d in first.type.shape):
-        return list(ctx.operands)
-    keys = _keys(ctx)
-    order = _counted_order(ctx, axis) if keys is None else _key_order(ctx, keys, axis)
-    return [rebuild(o, [b.emit(GatherElements(axis), v, order) for v in parts(o)]) for o in ctx.operands]
+    return in_order(ctx, ctx.region(0), operands, axis + rank if axis < 0 else axis)
 
 
-def _key_order(ctx: OpContext, keys: list[Key], axis: int) -> Value:
+def in_order(ctx: OpContext, comparator: Region, operands: list[Operand], axis: int) -> list[Operand]:
+    """Operands of one shape, sorted along an axis, equal elements as they were."""
+    b = ctx.b
+    shape = parts(operands[0])[0].type.shape
+    size = shape[axis] if shape else 1
+    if size in (0, 1) or 0 in shape:
+        return operands
+    keys = _keys(comparator)
+    if keys is not None:
+        order = _key_order(ctx, comparator, keys, operands, axis)
+    elif isinstance(size, int) and size <= COUNTED and comparator.lifts:
+        order = _counted_order(b, comparator, operands, axis, size)
+    else:
+        order = exchanged_order(b, operands, axis, lambda b, sides: _less(b, comparator, sides))
+    return [rebuild(o, [b.emit(GatherElements(axis), v, order) for v in parts(o)]) for o in operands]
+
+
+def _key_order(ctx: OpContext, comparator: Region, keys: list[Key], operands: list[Operand], axis: int) -> Value:
     """The permutation that sorts by the keys: a stable sort by each, the last one first."""
     b = ctx.b
     order: Value | None = None
     for key in reversed(keys):
-        values = _key_values(ctx, key)
+        values = _key_values(ctx, comparator, key, operands)
         moved = values if order is None else b.emit(GatherElements(axis), values, order)
         _, places = b.emit_all(TopK(values.type.shape[axis], axis, key.descending), moved)
         order = places if order is None else b.emit(GatherElements(axis), order, places)
@@ -59,18 +72,16 @@ def _key_order(ctx: OpContext, keys: list[Key], axis: int) -> Value:
     return order
 
 
-def _key_values(ctx: OpContext, key: Key) -> Value:
+def _key_values(ctx: OpContext, comparator: Region, key: Key, operands: list[Operand]) -> Value:
     """What the comparator compares, for every element."""
     from fornaxc.importers.stablehlo.block import BlockImporter
 
     b = ctx.b
-    block = ctx.op.regions[0].blocks[0]
     body = BlockImporter(ctx.importer.program, b, ctx.importer, lifted=True)
-    arguments = [operand for operand in ctx.operands for _ in range(2)]
-    body.run(block, arguments)
+    body.run(comparator.block, [operand for operand in operands for _ in range(2)])
     found = body.lookup(key.value)
     assert isinstance(found, Value)
-    values = c.expand(b, found, parts(ctx.operands[0])[0].type.shape)
+    values = c.expand(b, found, parts(operands[0])[0].type.shape)
     dtype = values.type.dtype
     if dtype is DType.BOOL:
         return c.cast(b, values, DType.I32)
@@ -79,11 +90,19 @@ def _key_values(ctx: OpContext, key: Key) -> Value:
     return c.cast(b, values, wide_type(dtype))
 
 
-def _keys(ctx: OpContext) -> list[Key] | None:
+def _less(b: GraphBuilder, comparator: Region, sides: list[Operand]) -> Value:
+    """What the comparator says of operands on its left and on its right, side by side."""
+    (answer,) = comparator.lifted_within(b, sides)
+    assert isinstance(answer, Value)
+    return c.expand(b, answer, parts(sides[0])[0].type.shape)
+
+
+def _keys(comparator: Region) -> list[Key] | None:
     """The keys of a comparator; None where it is not lexicographic in keys."""
-    block = ctx.op.regions[0].blocks[0]
-    returned = list(block.operations)[-1].operation.operands[0]
-    return _Comparator(list(block.arguments)).keys(returned)
+    if not comparator.lifts:
+        return None
+    returned = list(comparator.block.operations)[-1].operation.operands[0]
+    return _Comparator(list(comparator.block.arguments)).keys(returned)
 
 
 class _Comparator:
@@ -119,7 +138,7 @@ class _Comparator:
         sides = _owner(less)
         if _direction(equal) != "EQ" or sides is None:
             return None
-        if {*equal.operands} != {*sides.operands}:
+        if {*equal.operands} != {*sides.operands} or _in_total_order(equal) != first[0].total:
             return None
         return [*first, *others]
 
@@ -128,7 +147,7 @@ class _Comparator:
         direction = _direction(op)
         if direction not in ("LT", "GT"):
             return None
-        total = "TOTALORDER" in str(op.attributes["compare_type"]) if "compare_type" in op.attributes else False
+        total = _in_total_order(op)
         if self._mirrored(left, right, 0):
             return Key(left, direction == "GT", total)
         if self._mirrored(right, left, 0):
@@ -158,6 +177,10 @@ class _Comparator:
         return op is not None and any(self._uses_arguments(v) for v in op.operands)
 
 
+def _in_total_order(op: Any) -> bool:
+    return "compare_type" in op.attributes and "TOTALORDER" in str(op.attributes["compare_type"])
+
+
 def _attributes(op: Any) -> list[tuple[str, Any]]:
     names = [entry if isinstance(entry, str) else entry.name for entry in op.attributes]
     return [(name, op.attributes[name]) for name in names]
@@ -173,29 +196,21 @@ def _direction(op: Any) -> str:
     return str(op.attributes["comparison_direction"]).rstrip(">").split()[-1]
 
 
-def _counted_order(ctx: OpContext, axis: int) -> Value:
+def _counted_order(b: GraphBuilder, comparator: Region, operands: list[Operand], axis: int, size: int) -> Value:
     """The permutation by rank: how many elements come before each, of all pairs."""
-    b = ctx.b
-    first = parts(ctx.operands[0])[0]
-    size = first.type.shape[axis]
-    if not isinstance(size, int) or size > COUNTED:
-        raise Refused(f"a comparator that compares no keys, over {size} elements")
-    rows = [rebuild(o, [c.unsqueeze(b, v, [axis + 1]) for v in parts(o)]) for o in ctx.operands]
-    columns = [rebuild(o, [c.unsqueeze(b, v, [axis]) for v in parts(o)]) for o in ctx.operands]
-    shape = (*first.type.shape[:axis], size, size, *first.type.shape[axis + 1 :])
+    shape = parts(operands[0])[0].type.shape
+    shape = (*shape[:axis], size, size, *shape[axis + 1 :])
 
-    def less(x: list[Operand], y: list[Operand]) -> Value:
-        (answer,) = ctx.region(0).apply([v for pair in zip(x, y, strict=True) for v in pair])
-        assert isinstance(answer, Value)
-        return c.expand(b, answer, shape)
+    def spread(place: int) -> list[Operand]:
+        wide = [[c.expand(b, c.unsqueeze(b, v, [place]), shape) for v in parts(o)] for o in operands]
+        return [rebuild(o, values) for o, values in zip(operands, wide, strict=True)]
 
-    # element i (axis) comes after j (axis + 1) if j < i, or if neither is less and j is earlier
-    after, before = less(columns, rows), less(rows, columns)
+    rows, columns = spread(axis + 1), spread(axis)
+    # element i (axis) comes after j (axis + 1) if the comparator has it so, or if it has neither first and j is earlier
+    after, before = _less(b, comparator, beside(columns, rows)), _less(b, comparator, beside(rows, columns))
     i = b.emit(Iota(shape, axis, DType.I64))
     j = b.emit(Iota(shape, axis + 1, DType.I64))
-    earlier = c.compare(b, "lt", j, i)
-    tie = b.emit(Binary("and"), b.emit(Unary("not"), before), earlier)
-    smaller = b.emit(Binary("or"), after, tie)
+    smaller = precedes(b, after, before, c.compare(b, "lt", j, i))
     rank = b.emit(Reduce("sum", (axis + 1,)), c.cast(b, smaller, DType.I64))
     rank = c.squeeze(b, rank, [axis + 1])
     return _inverse(b, rank, axis)

@@ -99,19 +99,7 @@ def dynamic_reduce_window(ctx: OpContext) -> list[Operand]:
         _numbers(names[3], dilations),
         tuple(zip(pads[::2], pads[1::2], strict=True)),
     )
-    return _reduce_windows(ctx, _called(ctx), ctx.operands[:count], ctx.operands[count : 2 * count], windows)
-
-
-def _called(ctx: OpContext) -> Region:
-    """The body of the one function that a custom call names."""
-    from jaxlib.mlir import ir
-
-    found = ctx.attribute("called_computations")
-    called = [] if found is None else [str(ir.FlatSymbolRefAttr(name).value) for name in ir.ArrayAttr(found)]
-    function = ctx.importer.program.functions.get(called[0]) if len(called) == 1 else None
-    if function is None:
-        raise Invalid("called_computations must name one function of the module")
-    return Region(ctx.importer, function.regions[0])
+    return _reduce_windows(ctx, ctx.called_region(), ctx.operands[:count], ctx.operands[count : 2 * count], windows)
 
 
 def _numbers(name: str, dims: Sequence[Dim]) -> tuple[int, ...]:
@@ -125,7 +113,8 @@ def _reduce_windows(
     ctx: OpContext, region: Region, operands: Sequence[Operand], inits: Sequence[Operand], windows: Windows
 ) -> list[Operand]:
     b = ctx.b
-    operands = same_shape(ctx, operands)
+    operands = region.promoted(same_shape(ctx, operands))
+    inits = region.promoted(inits, len(operands))
     function = region.function if len(operands) == 1 and region.function in FUNCTIONS.values() else None
     neutral = function is not None and all(is_identity(ctx, function, i) for init in inits for i in parts(init))
     known = _pooled(b, operands[0], function, windows) if function is not None and neutral else None
