@@ -132,7 +132,7 @@ def test_a_computation_on_shards_is_for_several_devices() -> None:
         "NVIDIA GPUs": "cusolver_getrf_ffi cu_threefry2x32_ffi cusparse_gtsv2_ffi __cublas$gemm triton_kernel_call_ffi",
         "AMD GPUs": "hipsolver_syevd_ffi hip_lu_pivots_to_permutation",
         "GPUs": "__gpu$xla.gpu.triton mosaic_gpu_v2",
-        "TPUs": "tpu_custom_call Eigh Qr LuDecomposition ApproxTopK ProductOfElementaryHouseholderReflectors",
+        "TPUs": "tpu_custom_call Eigh Qr LuDecomposition AggregateToTopK ProductOfElementaryHouseholderReflectors",
         "CPUs, through LAPACK": "lapack_sgees_ffi blas_strsm",
         "a Python process": "xla_python_cpu_callback xla_ffi_partitioned_python_gpu_callback",
         "TensorFlow": "tf.call_tf_function",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops.arithmetic import unary
@@ -17,7 +16,8 @@ _PLATFORMS = (
     (r"cu(blas|solver|sparse|dnn|fft|rand|da|_|tensor).*|__cu.*|triton_kernel_call.*|__triton.*", "NVIDIA GPUs"),
     (r"hip(blas|solver|sparse|fft|rand|_).*|roc(blas|solver|sparse|fft|rand|m).*|miopen.*|__hip.*", "AMD GPUs"),
     (r"tpu_.*|mosaic_tpu.*|__tpu.*", "TPUs"),
-    (r"Eigh|Qr|LuDecomposition|ApproxTopK|ProductOfElementaryHouseholderReflectors", "TPUs"),
+    (r"Eigh|Qr|LuDecomposition|ProductOfElementaryHouseholderReflectors", "TPUs"),
+    (r"AggregateToTopK|PartialReduce", "TPUs"),
     (r"mosaic_gpu.*|xla\.gpu.*|__gpu\$.*|gpu\$.*", "GPUs"),
     (r"lapack_.*|blas_.*", "CPUs, through LAPACK"),
     (r"__xla_cpu.*|__onednn.*", "CPUs"),
@@ -26,7 +26,11 @@ _PLATFORMS = (
 )
 """Whose runtime has the targets, by patterns that match all of a target."""
 _FUNCTIONS = {"erf", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
-_DYNAMIC = {f"stablehlo.dynamic_{name}" for name in ("reduce_window", "rng_bit_generator", "top_k")}
+_OWN = {
+    "ApproxTopK",
+    *(f"stablehlo.dynamic_{name}" for name in ("approx_top_k", "reduce_window", "rng_bit_generator", "top_k")),
+}
+"""Targets that have a handler under their own name."""
 
 
 @stablehlo_op("stablehlo.custom_call")
@@ -37,10 +41,10 @@ def custom_call(ctx: OpContext) -> list[Operand] | Operand:
     if target in IDENTITY_CALLS:
         return _placed(ctx, target)
     if target.startswith("lapack_"):
-        return lapack_call(ctx, target, _config(ctx))
-    dynamic = handler_for(target) if target in _DYNAMIC else None
-    if dynamic is not None:
-        return dynamic(ctx)
+        return lapack_call(ctx, target, ctx.config())
+    own = handler_for(target) if target in _OWN else None
+    if own is not None:
+        return own(ctx)
     if target in ("mhlo.topk", "topk", "TopK"):
         return _top_k(ctx)
     dialect, _, function = target.partition(".")
@@ -98,18 +102,6 @@ def _message(ctx: OpContext) -> str:
     text = ctx.string("error_message") or "the shapes do not fit"
     first = re.sub(r"\s+", " ", text).split(" Using the following polymorphic")[0].split(" Please see")[0]
     return re.sub(r"[,.]?\s*but (found|got) \{\d+\}|\{\d+\}", "", first).strip(" .")
-
-
-def _config(ctx: OpContext) -> dict[str, Any]:
-    """The integer attributes that an FFI call carries."""
-    from jaxlib.mlir import ir
-
-    for name in ("mhlo.backend_config", "backend_config"):
-        found = ctx.attribute(name)
-        if found is not None and str(found).startswith("{"):
-            entries: Any = ir.DictAttr(found)
-            return {entry.name: ir.IntegerAttr(entry.attr).value for entry in entries}
-    return {}
 
 
 def _top_k(ctx: OpContext) -> list[Operand]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
 from fornaxc.importers.stablehlo.ops import matrices as mx
 from fornaxc.importers.stablehlo.ops.jacobi import singular_values, singular_vectors, symmetric_eigen
 from fornaxc.importers.stablehlo.ops.lu import lu, solve_tridiagonal
@@ -47,14 +47,17 @@ def lapack_call(ctx: OpContext, target: str, config: Mapping[str, Any]) -> list[
         raise Refused(f"LAPACK's {name}: {refused}") from None
 
 
-def _matrix(ctx: OpContext, index: int) -> Matrix:
-    operand = ctx.operands[index]
-    assert isinstance(operand, Value | Complex)
+def _matrix(ctx: OpContext, index: int, rank: int = 2) -> Matrix:
+    """An operand, which has at least this rank."""
+    operand = ctx.operand(index)
+    if not isinstance(operand, Value | Complex) or len(shape_of(operand)) < rank:
+        raise Invalid(f"operand {index} of {ctx.string('call_target_name')!r} must have rank {rank} or more")
     return operand
 
 
 def _last_sizes(ctx: OpContext, result: int) -> tuple[int, int]:
-    m, n = ctx.result_info(result).shape[-2:]
+    info = ctx.result_info(result)
+    m, n = info.shape[-2:] if info.rank > 1 else (None, None)
     ctx.refuse_unless(m is not None and n is not None, "a factorization of a matrix of symbolic size")
     return m or 0, n or 0
 
@@ -64,11 +67,13 @@ def _is_lower(letters: Letters) -> bool:
 
 
 def _potrf(ctx: OpContext, letters: Letters) -> list[Operand]:
-    factor = cholesky_factor(ctx.b, _matrix(ctx, 0), lower=_is_lower(letters))
+    b, a, lower = ctx.b, _matrix(ctx, 0), _is_lower(letters)
+    factor = cholesky_factor(b, a, lower=lower)
     diagonal = parts(factor)[0]
     positive = c.compare(ctx.b, "gt", diagonal, c.scalar(ctx.b, 0, diagonal.type.dtype))
     failing = ctx.b.emit(Binary("and"), mx.on_diagonal(ctx.b, factor), ctx.b.emit(Unary("not"), positive))
-    return [factor, mx.first_true(ctx.b, failing)]
+    rest = c.compare(b, "lt" if lower else "gt", mx.numbers(b, a, -2), mx.numbers(b, a, -1))
+    return [mx.pick(b, rest, a, factor), mx.first_true(b, failing)]  # the other triangle is left as it was
 
 
 def _trsm(ctx: OpContext, letters: Letters) -> list[Operand]:
@@ -94,7 +99,7 @@ def _geqrf(ctx: OpContext, letters: Letters) -> list[Operand]:
 
 
 def _orgqr(ctx: OpContext, letters: Letters) -> list[Operand]:
-    return [from_householder(ctx.b, _matrix(ctx, 0), _matrix(ctx, 1))]
+    return [from_householder(ctx.b, _matrix(ctx, 0), _matrix(ctx, 1, rank=1))]
 
 
 def _syevd(ctx: OpContext, letters: Letters) -> list[Operand]:
@@ -115,7 +120,8 @@ def _gesdd(ctx: OpContext, letters: Letters) -> list[Operand]:
 
 def _gtsv(ctx: OpContext, letters: Letters) -> list[Operand]:
     """The diagonals come back as they were; LAPACK leaves a factorization in them."""
-    below, diagonal, above, right = (_matrix(ctx, i) for i in range(4))
+    below, diagonal, above = (_matrix(ctx, i, rank=1) for i in range(3))
+    right = _matrix(ctx, 3)
     return [below, diagonal, above, *solve_tridiagonal(ctx.b, below, diagonal, above, right)]
 
 
