@@ -85,7 +85,6 @@ class SizeArguments:
     def __init__(self, functions: Mapping[str, Any], entry: Any) -> None:
         self.functions = functions
         self.entry = entry
-        self._visited: set[Any] = set()
 
     def bind(self, builder: GraphBuilder, arguments: Sequence[Operand]) -> None:
         """Make the value of each such argument a dim that the program knows by name."""
@@ -97,21 +96,27 @@ class SizeArguments:
 
     def decides_size(self, value: Any) -> bool:
         """Whether an MLIR value is, or is computed into, an operand that holds sizes."""
-        if value in self._visited:
-            return False
-        self._visited.add(value)
-        for use in value.uses:
-            user = getattr(use.owner, "operation", use.owner)
-            if use.operand_number in _SIZE_OPERANDS.get(user.name, ()):
-                return True
-            if user.name == "func.call":
-                callee = self.functions.get(str(user.attributes["callee"]).lstrip("@"))
-                inner = callee.regions[0].blocks[0].arguments[use.operand_number] if callee is not None else None
-                if inner is not None and self.decides_size(inner):
+        visited: set[Any] = set()
+        waiting = [value]
+        while waiting:
+            reached = waiting.pop()
+            if reached in visited:
+                continue
+            visited.add(reached)
+            for use in reached.uses:
+                user = getattr(use.owner, "operation", use.owner)
+                if use.operand_number in _SIZE_OPERANDS.get(user.name, ()):
                     return True
-            if len(user.regions) == 0 and any(_is_small(r) and self.decides_size(r) for r in user.results):
-                return True
+                waiting += self._next(user, use.operand_number)
         return False
+
+    def _next(self, user: Any, operand: int) -> list[Any]:
+        """The values that an operation, or the function that it calls, computes from one of its operands."""
+        found = [] if len(user.regions) else [r for r in user.results if _is_small(r)]
+        callee = self.functions.get(str(user.attributes["callee"]).lstrip("@")) if user.name == "func.call" else None
+        if callee is not None and callee.regions[0].blocks:
+            found.append(callee.regions[0].blocks[0].arguments[operand])
+        return found
 
 
 def _is_small(value: Any) -> bool:

@@ -73,6 +73,8 @@ def entry_name(module: StablehloModule, entry: str | None) -> str:
             raise UsageError(
                 f"{module.path} has no function {entry!r}", code="FX216", hint=f"its functions are: {known}"
             )
+        if not module.functions[entry].regions[0].blocks:
+            raise UsageError(f"{module.path} declares the function {entry!r} without a body", code="FX216")
         return entry
     if not module.public:
         raise ModelError(
@@ -168,6 +170,7 @@ class _Inputs:
             raise UsageError(
                 f"the frozen input {name!r} must be {type}; the file holds {dtype_of(array.dtype)}{list(array.shape)}",
                 code="FX217",
+                hint="" if type.is_static else "give its symbolic sizes with --dim NAME=SIZE",
             )
         return self.builder.weight(type, _loader(array), name)
 
@@ -225,7 +228,7 @@ def _name_in_callee(functions: Mapping[str, Any], argument: Any) -> str:
         user = use.owner
         if getattr(user, "operation", user).name == "func.call":
             callee = functions.get(str(user.attributes["callee"]).lstrip("@"))
-            if callee is not None:
+            if callee is not None and callee.regions[0].blocks:
                 return _location_name(callee.regions[0].blocks[0].arguments[use.operand_number])
     return ""
 

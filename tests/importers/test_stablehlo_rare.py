@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib")
 
-from fornaxc.errors import UnsupportedError
-from fornaxc.importers.stablehlo.importer import import_module
-from fornaxc.importers.stablehlo.reader import module_of, parse_text
-from fornaxc.ir.checker import check
-from fornaxc.ir.interpreter import run
+from stablehlo_text import function, results
 
-Arrays = list[np.ndarray]
+from fornaxc.errors import ModelError, UnsupportedError
+from fornaxc.importers.stablehlo.types import ELEMENTS
 
 
-def results(text: str, *inputs: np.ndarray) -> Arrays:
-    graph = import_module(module_of(parse_text(text, "module"), Path("module")), {})
-    check(graph)
-    return run(graph, list(inputs))
-
-
-def function(line: str, arguments: str, result: str) -> str:
-    return f"func.func @main({arguments}) -> {result} {{\n%r = {line}\nreturn %r : {result}\n}}"
-
-
-def ragged(axes: str, left: str, right: str, groups: int, result: str) -> str:
+def ragged(axes: str, left: str, right: str, groups: int | str, result: str) -> str:
     return function(
         f'"chlo.ragged_dot"(%a, %b, %c) {{ragged_dot_dimension_numbers = #chlo.ragged_dot<{axes}>}} :'
         f" (tensor<{left}>, tensor<{right}>, tensor<{groups}xi32>) -> tensor<{result}>",
@@ -59,6 +44,33 @@ def test_a_ragged_axis_beside_a_batch() -> None:
     x, y = normal(2, 5, 3), normal(2, 2, 3, 4)
     (found,) = results(ragged(axes, "2x5x3xf64", "2x2x3x4xf64", 2, "2x5x4xf64"), x, y, np.array([1, 4], np.int32))
     wanted = np.concatenate([x[:, :1] @ y[0], x[:, 1:] @ y[1]], axis=1)
+    assert np.allclose(found, wanted)
+
+
+def test_groups_that_differ_along_a_batch() -> None:
+    axes = (
+        "lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2],"
+        " rhs_contracting_dimensions = [2], lhs_ragged_dimensions = [1], rhs_group_dimensions = [0]"
+    )
+    x, y = normal(2, 5, 3), normal(2, 2, 3, 4)
+    groups = np.array([[1, 4], [3, 2]], np.int32)
+    (found,) = results(ragged(axes, "2x5x3xf64", "2x2x3x4xf64", "2x2", "2x5x4xf64"), x, y, groups)
+    wanted = [np.concatenate([x[i, :n] @ y[0, i], x[i, n:] @ y[1, i]]) for i, n in enumerate((1, 3))]
+    assert np.allclose(found, wanted)
+
+
+def test_contracted_groups_that_differ_along_a_batch() -> None:
+    axes = (
+        "lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2],"
+        " rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [2], rhs_group_dimensions = []"
+    )
+    x, y = normal(2, 5, 3), normal(3, 2, 4)
+    groups = np.array([[1, 2], [2, 1]], np.int32)
+    (found,) = results(ragged(axes, "2x5x3xf64", "3x2x4xf64", "2x2", "2x2x5x4xf64"), x, y, groups)
+    wanted = [
+        [x[i, :, s] @ y[s, i] for i, n in enumerate((1, 2)) for s in [slice(n) if g == 0 else slice(n, 3)]]
+        for g in range(2)
+    ]
     assert np.allclose(found, wanted)
 
 
@@ -219,3 +231,154 @@ def test_the_reverse_of_a_slice() -> None:
       return %1 : tensor<2x2x2xi32> }"""
     (found,) = results(text, np.arange(16, dtype=np.int32).reshape(2, 4, 2))
     assert found.tolist() == [[[14, 15], [10, 11]], [[6, 7], [2, 3]]]
+
+
+def test_an_arithmetic_shift_of_unsigned_numbers_repeats_the_highest_bit() -> None:
+    text = function(
+        "stablehlo.shift_right_arithmetic %a, %b : tensor<3xui8>",
+        *["%a: tensor<3xui8>, %b: tensor<3xui8>", "tensor<3xui8>"],
+    )
+    (found,) = results(text, np.array([200, 100, 128], np.uint8), np.array([2, 2, 9], np.uint8))
+    assert found.tolist() == [242, 25, 255]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("i4", "ui4"), ("ui4", "i4"), ("i4", "i2"), ("ui2", "i4"), ("i2", "ui4")]
+)
+def test_integers_below_a_byte_become_others(source: str, target: str) -> None:
+    bits, signed = int(target.lstrip("ui")), target.startswith("i")
+    low, high = (-2, 2) if source.startswith("i") else (0, 4)
+    numbers = np.arange(low, high)
+    stored = numbers.astype(np.int8 if low else np.uint8).astype(ELEMENTS[source].numpy)
+    text = function(
+        f"stablehlo.convert %a : (tensor<4x{source}>) -> tensor<4x{target}>",
+        f"%a: tensor<4x{source}>",
+        f"tensor<4x{target}>",
+    )
+    wrapped = [((int(n) + (1 << bits - 1) * signed) % (1 << bits)) - (1 << bits - 1) * signed for n in numbers]
+    assert [int(n) for n in results(text, stored)[0]] == wrapped
+
+
+def test_the_parts_of_complex_numbers_lie_beside_each_other() -> None:
+    text = """func.func @main(%re: tensor<2xf32>, %im: tensor<2xf32>) -> (tensor<f64>, tensor<f64>, tensor<2xf32>, tensor<2xf32>) {
+      %0 = stablehlo.complex %re, %im : tensor<2xcomplex<f32>>
+      %1 = stablehlo.bitcast_convert %0 : (tensor<2xcomplex<f32>>) -> tensor<complex<f64>>
+      %2 = stablehlo.bitcast_convert %1 : (tensor<complex<f64>>) -> tensor<2xcomplex<f32>>
+      %3 = stablehlo.real %1 : (tensor<complex<f64>>) -> tensor<f64>
+      %4 = stablehlo.imag %1 : (tensor<complex<f64>>) -> tensor<f64>
+      %5 = stablehlo.real %2 : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+      %6 = stablehlo.imag %2 : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+      return %3, %4, %5, %6 : tensor<f64>, tensor<f64>, tensor<2xf32>, tensor<2xf32> }"""
+    z = np.array([1.5 - 2j, 3 + 0.25j], np.complex64)
+    re, im, first, second = results(text, z.real.copy(), z.imag.copy())
+    assert [re, im] == z.view(np.float64).tolist()
+    assert first.tolist() == z.real.tolist() and second.tolist() == z.imag.tolist()
+
+
+@pytest.mark.parametrize(("batches", "groups"), [(1, 2), (2, 1)])
+def test_groups_of_a_convolution_without_spatial_axes(batches: int, groups: int) -> None:
+    text = function(
+        "stablehlo.convolution(%a, %w) dim_numbers = [b, f]x[o, i]->[b, f], window = {}"
+        f" {{batch_group_count = {batches} : i64, feature_group_count = {groups} : i64}} :"
+        f" (tensor<4x6xf64>, tensor<2x{6 // groups}xf64>) -> tensor<{4 // batches}x2xf64>",
+        f"%a: tensor<4x6xf64>, %w: tensor<2x{6 // groups}xf64>",
+        f"tensor<{4 // batches}x2xf64>",
+    )
+    x, w = normal(4, 6), normal(2, 6 // groups)
+    halves = [x[:, :3], x[:, 3:]] if groups == 2 else [x[:2], x[2:]]
+    wanted = np.stack([half @ row for half, row in zip(halves, w, strict=True)], axis=1)
+    assert np.allclose(results(text, x, w)[0], wanted)
+
+
+def test_operands_of_chlo_broadcast_also_under_symbolic_sizes() -> None:
+    t = "tensor<2x?xf64>"
+    text = function(f"chlo.broadcast_subtract %a, %b : (tensor<?xf64>, {t}) -> {t}", f"%a: tensor<?xf64>, %b: {t}", t)
+    x, y = normal(3), normal(2, 3)
+    assert np.allclose(results(text, x, y)[0], x - y)
+    text = function(
+        '"chlo.broadcast_compare"(%a, %b) {broadcast_dimensions = array<i64: 0>, comparison_direction ='
+        " #chlo<comparison_direction LT>} : (tensor<2xf64>, tensor<2x3xf64>) -> tensor<2x3xi1>",
+        "%a: tensor<2xf64>, %b: tensor<2x3xf64>",
+        "tensor<2x3xi1>",
+    )
+    assert results(text, x[:2], y)[0].tolist() == (x[:2, None] < y).tolist()
+
+
+def test_cholesky_by_lapack_leaves_the_other_triangle() -> None:
+    t = "tensor<2x2xf64>"
+    text = f"""func.func @main(%a: {t}) -> {t} {{
+      %0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%a) {{mhlo.backend_config = {{uplo = 76 : ui8}}}} : ({t}) -> ({t}, tensor<i32>)
+      return %0#0 : {t} }}"""
+    (found,) = results(text, np.array([[4.0, 77.0], [2.0, 5.0]]))
+    assert np.allclose(found, [[2, 77], [1, 2]])
+
+
+APPROXIMATE = """
+  func.func private @more(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>) -> tensor<i1> {{
+    %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    return %0 : tensor<i1> }}
+  func.func public @main(%a: tensor<2x{n}xf32>) -> (tensor<2x{m}xf32>, tensor<2x{m}xi32>) {{
+    {head}
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %none = stablehlo.constant dense<-1> : tensor<i32>
+    %0:2 = stablehlo.custom_call @{call}) {{called_computations = [@more], mhlo.backend_config = {{aggregate_to_topk = true,
+      is_fallback = true, recall_target = 0.95 : f32, reduction_dim = 1 : i64, reduction_input_size_override = -1 : i64{k}}}}} :
+      (tensor<2x{n}xf32>, tensor<2x{n}xi32>, tensor<f32>, tensor<i32>{more}) -> (tensor<2x{m}xf32>, tensor<2x{m}xi32>)
+    return %0#0, %0#1 : tensor<2x{m}xf32>, tensor<2x{m}xi32> }}"""
+
+
+def test_what_is_nearly_the_largest_is_the_largest() -> None:
+    x = np.random.default_rng(3).permutation(12).reshape(2, 6).astype(np.float32)
+    head = "%i = stablehlo.iota dim = 1 : tensor<2x6xi32>"
+    text = APPROXIMATE.format(
+        n=6, m=3, head=head, call="ApproxTopK(%a, %i, %least, %none", k=", top_k = 3 : i64", more=""
+    )
+    values, places = results(text, x)
+    order = np.argsort(-x, axis=1)[:, :3]
+    assert places.tolist() == order.tolist() and values.tolist() == np.take_along_axis(x, order, 1).tolist()
+
+
+def test_what_is_nearly_the_largest_of_a_symbolic_number() -> None:
+    x = np.random.default_rng(4).permutation(12).reshape(2, 6).astype(np.float32)
+    head = """%n = stablehlo.get_dimension_size %a, dim = 1 : (tensor<2x?xf32>) -> tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %k = stablehlo.divide %n, %two : tensor<i32>
+      %shape = stablehlo.concatenate %t, %m, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %i = stablehlo.dynamic_iota %shape, dim = 1 : (tensor<2xi32>) -> tensor<2x?xi32>"""
+    lines = head.splitlines()
+    lines[3:3] = [
+        "%t = stablehlo.reshape %two : (tensor<i32>) -> tensor<1xi32>",
+        "%m = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+    ]
+    call = "stablehlo.dynamic_approx_top_k(%a, %i, %least, %none, %k"
+    text = APPROXIMATE.format(n="?", m="?", head="\n".join(lines), call=call, k="", more=", tensor<i32>")
+    values, places = results(text, x)
+    order = np.argsort(-x, axis=1)[:, :3]
+    assert places.tolist() == order.tolist() and values.tolist() == np.take_along_axis(x, order, 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "target", ["mhlo.topk", "lapack_strsm_ffi", "lapack_dgesdd_ffi", "ApproxTopK", "stablehlo.dynamic_top_k"]
+)
+def test_a_known_custom_call_with_the_operands_of_another_is_invalid(target: str) -> None:
+    t = "tensor<4xf32>"
+    with pytest.raises(ModelError) as caught:
+        results(
+            function(f'stablehlo.custom_call @"{target}"(%a) : ({t}) -> {t}', f"%a: {t}", t), np.zeros(4, np.float32)
+        )
+    assert caught.value.code == "FX437"
+
+
+def test_a_function_without_a_body() -> None:
+    text = "func.func private @f(tensor<f32>) -> tensor<f32>\n" + function(
+        "call @f(%a) : (tensor<f32>) -> tensor<f32>", "%a: tensor<f32>", "tensor<f32>"
+    )
+    with pytest.raises(ModelError, match="'f' has no body"):
+        results(text, np.zeros((), np.float32))
+
+
+def test_a_long_chain_behind_an_integer_input() -> None:
+    lines = [f"%{i + 1} = stablehlo.add %{i}, %{0} : tensor<2xi32>" for i in range(1500)]
+    text = "func.func @main(%arg: tensor<2xi32>) -> tensor<2xi32> {\n%0 = stablehlo.negate %arg : tensor<2xi32>\n"
+    (found,) = results(text + "\n".join(lines) + "\nreturn %1500 : tensor<2xi32> }", np.array([1, -2], np.int32))
+    assert found.tolist() == [-1501, 3002]

@@ -303,6 +303,8 @@ def cast_array(x: Array, dtype: DType, saturate: bool = True) -> Array:
             return np.asarray(inside.astype(np.int64).astype(target))
         if dtype.is_float and dtype.bits <= 8:
             return _to_small_float(x, dtype, saturate)
+        if dtype.is_integer and dtype.bits < 8 and x.dtype != np.bool_:  # ml_dtypes converts them from bytes alone
+            x = x.astype(np.int8 if dtype.is_signed else np.uint8)
         return x.astype(target)
 
 

@@ -150,7 +150,13 @@ def shift(b: GraphBuilder, kind: str, x: Value, y: Value) -> Value:
         inside = b.emit(Binary("and"), inside, c.compare(b, "ge", y, c.scalar(b, 0, wide)))
     if kind == "arithmetic":
         clamped = c.select(b, inside, y, c.scalar(b, bits - 1, wide))
-        return narrow(b, b.emit(Binary("shr"), x, clamped), dtype)
+        if wide.is_signed:
+            return narrow(b, b.emit(Binary("shr"), x, clamped), dtype)
+        signed = SIGNED[wide.bits]  # the highest bit is the sign in unsigned numbers too
+        whole = c.with_scalar(b, "shl", b.emit(Bitcast(signed), x), wide.bits - bits)
+        whole = c.with_scalar(b, "shr", whole, wide.bits - bits)
+        shifted = b.emit(Binary("shr"), whole, b.emit(Bitcast(signed), clamped))
+        return narrow(b, b.emit(Bitcast(wide), shifted), dtype)
     safe = c.select(b, inside, y, c.scalar(b, 0, wide))
     if kind == "left":
         shifted = b.emit(Binary("shl"), x, safe)

@@ -20,11 +20,13 @@ def bitcast_convert(ctx: OpContext) -> Operand:
         raise Refused("a bitcast between widths in the body of a reduction, a scatter or a sort")
     b = ctx.b
     if isinstance(operand, Complex):
-        if info.complex:
+        if info.complex and operand.re.type.dtype.bits == info.dtype.bits:
             return Complex(bitcast(b, operand.re, info.dtype), bitcast(b, operand.im, info.dtype))
         pair = c.concat(
             b, [c.unsqueeze(b, part, [part.type.rank]) for part in (operand.re, operand.im)], operand.re.type.rank
         )
+        if info.complex:  # the two parts of each number lie side by side, the real one first
+            return _from_pair(b, bitcast(b, pair, info.dtype))
         if 2 * operand.re.type.dtype.bits == info.dtype.bits:
             return bitcast(b, pair, info.dtype)
         flat = bitcast(b, pair, info.dtype)  # [..., 2] or [..., 2, n]
@@ -38,9 +40,13 @@ def bitcast_convert(ctx: OpContext) -> Operand:
     if x.type.dtype.bits < 2 * info.dtype.bits and x.type.dtype.bits != info.dtype.bits:
         shape = x.type.shape
         x = c.reshape(b, x, (*shape[:-1], 2, shape[-1] // 2))
-    halves = bitcast(b, x, info.dtype)
-    axis = halves.type.rank - 1
-    parts = [c.squeeze(b, c.slice_axis(b, halves, axis, i, 1), [axis]) for i in range(2)]
+    return _from_pair(b, bitcast(b, x, info.dtype))
+
+
+def _from_pair(b: GraphBuilder, x: Value) -> Complex:
+    """The numbers whose parts are beside each other on the last axis."""
+    axis = x.type.rank - 1
+    parts = [c.squeeze(b, c.slice_axis(b, x, axis, i, 1), [axis]) for i in range(2)]
     return Complex(parts[0], parts[1])
 
 

@@ -167,8 +167,10 @@ def _convolve(ctx: OpContext, x: Value, w: Value, pads: Sequence[tuple[Dim, Dim]
             (*zeros, *(s - 1 for s in spread)),
         )
         low = high = (0,) * rank
-    if rank == 0:
+    if rank == 0 and groups == 1:
         y = b.emit(MatMul(), x, c.transpose(b, w, (1, 0)))
+    elif rank == 0:
+        y = c.squeeze(b, b.emit(Conv((1,), (0,), (0,), (1,), groups), *(c.unsqueeze(b, v, [2]) for v in (x, w))), [2])
     else:
         y = b.emit(Conv(strides, low, high, dilations, groups), x, w)
     order = (n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
@@ -30,10 +31,20 @@ class _Axes:
     ragged: int
     group: int | None
 
+    def free_x(self, rank: int) -> list[int]:
+        return [i for i in range(rank) if i not in (*self.batch_x, *self.over_x)]
+
+    def before(self, rank: int) -> list[int]:
+        """The axes of the left operand, which has this rank, that come before the ragged one where groups differ along them."""
+        kind = self.over_x if self.group is None else self.free_x(rank)
+        return [*self.batch_x, *kind[: kind.index(self.ragged)]]
+
 
 @stablehlo_op("chlo.ragged_dot")
 def ragged_dot(ctx: OpContext) -> Operand:
-    """`group_sizes` says how many places of the ragged axis each group has, in order; places after the last group count as 0.
+    """`group_sizes` says how many places of the ragged axis each group has, in order; places after the last group count as 0. It is
+    one line of numbers, or one for each place of the left operand's axes that come before the ragged one: batch axes, then those of its
+    kind, free or contracted.
 
     A ragged free axis takes each group's matrix of the right operand, a ragged contracted axis gives one product for each group, and a
     ragged batch axis is a batch axis.
@@ -43,7 +54,8 @@ def ragged_dot(ctx: OpContext) -> Operand:
         return product_of(ctx, axes.batch_x, axes.batch_y, axes.over_x, axes.over_y)
     b = ctx.b
     x, y, sizes = ctx.values
-    groups = sizes.type.shape[-1] if sizes.type.rank == 1 else None
+    before = axes.before(x.type.rank)
+    groups = sizes.type.shape[-1] if sizes.type.rank in (1, len(before) + 1) else None
     if not isinstance(groups, int):
         raise Refused(f"groups whose sizes are {sizes.type}")
     compute, dtype = compute_type(ctx), ctx.result_info().dtype
@@ -63,22 +75,22 @@ def ragged_dot(ctx: OpContext) -> Operand:
 
 def _by_contraction(b: GraphBuilder, x: Value, y: Value, axes: _Axes, inside: list[Value]) -> list[Value]:
     """For each group the product over its places."""
-    partner = axes.over_y[axes.over_x.index(axes.ragged)]
+    count = axes.over_x.index(axes.ragged) + 1
+    left, right = [*axes.batch_x, *axes.over_x[:count]], [*axes.batch_y, *axes.over_y[:count]]
     numbers = (axes.batch_x, axes.batch_y, axes.over_x, axes.over_y)
-    return [contract(b, _kept(b, x, axes.ragged, line), _kept(b, y, partner, line), *numbers) for line in inside]
+    return [contract(b, _kept(b, x, left, line), _kept(b, y, right, line), *numbers) for line in inside]
 
 
 def _by_rows(b: GraphBuilder, x: Value, y: Value, axes: _Axes, inside: list[Value]) -> list[Value]:
     """For each group the product with its matrix, 0 in the rows that are not the group's."""
     group = axes.group or 0
     batch_y, over_y = (tuple(n - (n > group) for n in numbers) for numbers in (axes.batch_y, axes.over_y))
-    free = [i for i in range(x.type.rank) if i not in (*axes.batch_x, *axes.over_x)]
-    rows = len(axes.batch_x) + free.index(axes.ragged)
+    rows = len(axes.before(x.type.rank))
     found = []
     for number, line in enumerate(inside):
         matrix = c.squeeze(b, c.slice_axis(b, y, group, number, 1), [group])
         whole = contract(b, x, matrix, axes.batch_x, batch_y, axes.over_x, over_y)
-        found.append(_kept(b, whole, rows, line))
+        found.append(_kept(b, whole, range(rows + 1), line))
     return found
 
 
@@ -98,19 +110,22 @@ def _axes(ctx: OpContext) -> _Axes:
 
 
 def _groups(b: GraphBuilder, sizes: Value, groups: int, length: Dim) -> list[Value]:
-    """For each group which places of the ragged axis are its own."""
+    """For each group which places of the ragged axis, the last one, are its own."""
+    axis = sizes.type.rank - 1
     number = b.emit(Iota((length,), 0, DType.I64))
     start = c.scalar(b, 0, DType.I64)
     found = []
     for group in range(groups):
-        size = c.cast(b, c.reshape(b, c.slice_axis(b, sizes, 0, group, 1), ()), DType.I64)
-        end = b.emit(Binary("add"), start, size)
-        found.append(b.emit(Binary("and"), c.compare(b, "ge", number, start), c.compare(b, "lt", number, end)))
+        size = c.cast(b, c.slice_axis(b, sizes, axis, group, 1), DType.I64)
+        end = c.binary(b, "add", start, size)
+        found.append(c.binary(b, "and", c.compare(b, "ge", number, start), c.compare(b, "lt", number, end)))
         start = end
     return found
 
 
-def _kept(b: GraphBuilder, x: Value, axis: int, inside: Value) -> Value:
-    """`x` with zeros in the places of an axis that are not inside."""
-    line = c.reshape(b, inside, [x.type.shape[i] if i == axis else 1 for i in range(x.type.rank)])
+def _kept(b: GraphBuilder, x: Value, axes: Sequence[int], inside: Value) -> Value:
+    """`x` with zeros in the places of `axes`, or of the last of them, that are not inside."""
+    axes = list(axes)[-inside.type.rank :]
+    line = c.transpose(b, inside, sorted(range(len(axes)), key=lambda i: axes[i]))
+    line = c.reshape(b, line, [x.type.shape[i] if i in axes else 1 for i in range(x.type.rank)])
     return c.select(b, line, x, c.full_like(b, 0, x))
