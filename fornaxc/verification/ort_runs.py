@@ -51,6 +51,7 @@ class OrtRuns:
             options = ort.SessionOptions()
             options.log_severity_level = 4
             options.intra_op_num_threads = threads  # DynamicQuantizeLSTM gives other numbers with more than one
+            options.add_session_config_entry("session.x64quantprecision", "1")  # else u8 by s8 overflows without VNNI
             level = ort.GraphOptimizationLevel
             options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
             found = ort.InferenceSession(str(self._path), options, ["CPUExecutionProvider"])

@@ -23,7 +23,7 @@ QUANT = {"s": F(0.02), "z": np.uint8(120), "t": F(0.05), "w": np.uint8(7)}
 OTHER = {**QUANT, "v": RNG.integers(0, 256, (3, 1, 4)).astype(np.uint8)}
 GEMM = {
     **QUANT,
-    "m": RNG.integers(-128, 128, (5, 8)).astype(np.int8),
+    "m": RNG.integers(-64, 64, (5, 8)).astype(np.int8),  # with eight bits onnxruntime's sums overflow without VNNI
     "ms": np.linspace(0.01, 0.05, 5).astype(F),
     "mz": np.zeros(5, np.int8),
     "c": RNG.integers(-99, 99, 5).astype(np.int32),
