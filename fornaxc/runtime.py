@@ -18,6 +18,7 @@ from fornaxc.ir.dims import parse_dim
 from fornaxc.ir.graph import Array, Constraint
 from fornaxc.ir.small import restored, stored
 from fornaxc.ir.types import DType, TensorType
+from fornaxc.replay import Replay
 from fornaxc.signature import check_inputs
 
 
@@ -72,6 +73,10 @@ class Model:
     def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
         """The results as arrays by output name, copied to the host."""
         return {t.name: to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
+
+    def capture(self, inputs: Mapping[str, Any]) -> Replay:
+        """A run with inputs of these shapes, recorded on the GPU to be launched again at once: see `Replay`."""
+        return Replay(self, self._engine, inputs)
 
     def synchronize(self) -> None:
         """Wait until the device has done all that it was given."""

@@ -133,8 +133,9 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "fornaxc.child": ({"fornaxc.cache", "fornaxc.endings", "fornaxc.errors", "fornaxc.phases"}, set(), set()),
     "fornaxc.worker": ({"fornaxc.ir", "fornaxc.lowering"}, {"max"}, set()),
+    "fornaxc.replay": ({"fornaxc.errors", "fornaxc.ir", "fornaxc.runtime"}, set(), set()),
     "fornaxc.runtime": (
-        {"fornaxc.artifact", "fornaxc.cache", "fornaxc.errors", "fornaxc.ir", "fornaxc.signature"},
+        {"fornaxc.artifact", "fornaxc.cache", "fornaxc.errors", "fornaxc.ir", "fornaxc.replay", "fornaxc.signature"},
         {"numpy", "max"},
         set(),
     ),
