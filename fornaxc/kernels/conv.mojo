@@ -17,6 +17,7 @@ from std.sys import simd_width_of
 comptime FP = Pointer[Float32, UntrackedOrigin[mut=True]]
 comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime W = simd_width_of[DType.float32]()
+comptime PP = Pointer[FP, UntrackedOrigin[mut=True]]
 comptime V = SIMD[DType.float32, W]
 comptime PANEL = 64  # channels of a full panel of packed weights
 comptime LANES = 16  # a panel has a multiple of this many
@@ -24,6 +25,8 @@ comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
 comptime DW_PIXELS = 8
 comptime DW_TAPS = 64
+comptime LIGHT = 65536  # weights that stay in the cache of a core beside what they are multiplied with
+comptime STEP = 16
 comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 
 
@@ -134,6 +137,16 @@ def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
     return v
 
 
+@always_inline
+def activated(v: V, a: Args) -> V:
+    """`activate`, without a call where there is nothing to do, or relu."""
+    if a.activation == 0:
+        return v
+    if a.activation == 1:
+        return v.lt(V(0)).select(V(0), v)
+    return activate(v, a.activation, a.least, a.greatest)
+
+
 @no_inline
 def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: Int, p0: Int, p1: Int, first: Bool, last: Bool):
     """MR output pixels by N vectors of channels from k0 on, over the taps p0 to p1 of the filter.
@@ -144,29 +157,42 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
     var nn = Array[Int, MR](fill=0)
     var hh = Array[Int, MR](fill=0)
     var ww = Array[Int, MR](fill=0)
+    var row = m0 // a.WO  # of all output rows of all images
+    var column = m0 - row * a.WO
+    var image = row // a.HO
+    row -= image * a.HO
+    var run = a.dw == 1 and a.xs == a.C  # the taps of a filter's row are neighbours in memory, if no pixel is at an edge
     comptime for i in range(MR):
-        var m = m0 + min(i, mr - 1)
-        var hw = m // a.WO
-        ww[i] = (m - hw * a.WO) * a.sw - a.pw
-        var n = hw // a.HO
-        hh[i] = (hw - n * a.HO) * a.sh - a.ph
-        nn[i] = n * a.H
-        comptime for j in range(N):
-            if first:
-                acc[i * N + j] = ld(a.b + (k0 + j * W), a.K - k0 - j * W)
-            else:
-                acc[i * N + j] = ld(a.y + (m * a.ys + k0 + j * W), a.K - k0 - j * W)
+        nn[i] = image * a.H
+        hh[i] = row * a.sh - a.ph
+        ww[i] = column * a.sw - a.pw
+        run = run and ww[i] >= 0 and ww[i] + a.S <= a.W
+        if i + 1 < mr:
+            column += 1
+            if column == a.WO:
+                column = 0
+                row += 1
+                if row == a.HO:
+                    row = 0
+                    image += 1
+    comptime for j in range(N):
+        var left = a.K - k0 - j * W
+        var bias = ld(a.b + (k0 + j * W), left) if first else V(0)
+        comptime for i in range(MR):
+            acc[i * N + j] = bias if first else ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k0 + j * W), left)
     var wp = panel + p0 * a.C * width
-    for p in range(p0, p1):
+    var p = p0
+    while p < p1:
         var r = p // a.S
         var s = p - r * a.S
+        var taps = min(a.S - s, p1 - p) if run else 1
         var ptr = Array[FP, MR](fill=a.zero)
         comptime for i in range(MR):
             var h = hh[i] + r * a.dh
             var w = ww[i] + s * a.dw
             if h >= 0 and h < a.H and w >= 0 and w < a.W:
                 ptr[i] = a.x + ((nn[i] + h) * a.W + w) * a.xs
-        for c in range(a.C):
+        for c in range(a.C * taps):
             var bv = Array[V, N](fill=V(0))
             comptime for j in range(N):
                 bv[j] = wp.load[width=W](j * W)
@@ -175,6 +201,7 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
                 comptime for j in range(N):
                     acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
             wp += width
+        p += taps
     comptime for i in range(MR):
         if i < mr:
             var o = (m0 + i) * a.ys + k0
@@ -183,8 +210,7 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
                 if last:
                     if a.residual:
                         v += ld(a.r + (o + j * W), a.K - k0 - j * W)
-                    if a.activation != 0:
-                        v = activate(v, a.activation, a.least, a.greatest)
+                    v = activated(v, a)
                 st(a.y + (o + j * W), a.K - k0 - j * W, v)
 
 
@@ -236,21 +262,26 @@ def conv_run(a0: Args, M: Int, G: Int):
     var panels = (kp + PANEL - 1) // PANEL
     var mt = (M + MR - 1) // MR
     var by_rows = mt >= 16 * threads or panels * G < threads  # else split the panels
+    var is_light = kp * G * a0.C * a0.R * a0.S <= LIGHT
+    var step = STEP if is_light else mt  # row tiles that all panels go over before the next ones
 
     def work(t: Int) {imm}:
         var m_lo = mt * t // threads if by_rows else 0
         var m_hi = mt * (t + 1) // threads if by_rows else mt
         var q_lo = 0 if by_rows else panels * G * t // threads
         var q_hi = panels * G if by_rows else panels * G * (t + 1) // threads
-        for gq in range(q_lo, q_hi):
-            var g = gq // panels
-            var a = a0.copy()
-            a.x = a.x + g * a.C
-            a.y = a.y + g * a.K
-            a.r = a.r + g * a.K
-            a.w = a.w + g * kp * a.R * a.S * a.C
-            a.b = a.b + g * a.K
-            panel_rows(a, M, m_lo, m_hi, (gq - g * panels) * PANEL, kp)
+        var m = m_lo
+        while m < m_hi:
+            for gq in range(q_lo, q_hi):
+                var g = gq // panels
+                var a = a0.copy()
+                a.x = a.x + g * a.C
+                a.y = a.y + g * a.K
+                a.r = a.r + g * a.K
+                a.w = a.w + g * kp * a.R * a.S * a.C
+                a.b = a.b + g * a.K
+                panel_rows(a, M, m, min(m_hi, m + step), (gq - g * panels) * PANEL, kp)
+            m += step
 
     if threads == 1:
         work(0)
@@ -258,48 +289,55 @@ def conv_run(a0: Args, M: Int, G: Int):
         sync_parallelize(work, threads)
 
 
+@always_inline
+def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, offset: Int, count: Int, c: Int):
+    """W channels from c on of `count` pixels, over the taps t0 to t1 whose pixels are in `ptr`; `full`: there are as many channels."""
+    var left = W if full else a.K - c
+    var taps = a.R * a.S
+    var acc = Array[V, DW_PIXELS](fill=V(0))
+    comptime for i in range(DW_PIXELS):
+        if t0 == 0:
+            acc[i] = ld(a.b + c, left)
+        elif i < count:
+            acc[i] = ld(a.y + (offset + i * a.K + c), left)
+    for t in range(t0, t1):
+        var wv = ld(a.w + (t * a.K + c), left)
+        comptime for i in range(DW_PIXELS):
+            acc[i] = fma(ld(ptr[(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
+    comptime for i in range(DW_PIXELS):
+        if i < count:
+            var v = acc[i]
+            if t1 == taps:
+                if a.residual:
+                    v += ld(a.r + (offset + i * a.K + c), left)
+                v = activated(v, a)
+            st(a.y + (offset + i * a.K + c), left, v)
+
+
 @no_inline
-def depthwise_pixels(a: Args, n: Int, ho: Int, w0: Int):
-    """Up to DW_PIXELS neighbouring pixels of one row, all channels; taps in blocks of DW_TAPS."""
+def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
+    """Up to DW_PIXELS neighbouring pixels of one row, all channels; taps in blocks of DW_TAPS, whose pixels `ptr` has room for."""
     var taps = a.R * a.S
     var count = min(DW_PIXELS, a.WO - w0)
     var offset = ((n * a.HO + ho) * a.WO + w0) * a.K
     var t0 = 0
     while t0 < taps:
         var t1 = min(taps, t0 + DW_TAPS)
-        var ptr = Array[FP, DW_PIXELS * DW_TAPS](fill=a.zero)
         for t in range(t0, t1):
             var r = t // a.S
             var h = ho * a.sh - a.ph + r * a.dh
-            if h < 0 or h >= a.H:
-                continue
+            var inside = h >= 0 and h < a.H
             var row = a.x + (n * a.H + h) * a.W * a.K
-            for i in range(count):
+            for i in range(DW_PIXELS):
                 var w = (w0 + i) * a.sw - a.pw + (t - r * a.S) * a.dw
-                if w >= 0 and w < a.W:
-                    ptr[(t - t0) * DW_PIXELS + i] = row + w * a.K
+                var there = inside and i < count and w >= 0 and w < a.W
+                ptr[(t - t0) * DW_PIXELS + i] = row + w * a.K if there else a.zero
         var c = 0
         while c < a.K:
-            var left = a.K - c
-            var acc = Array[V, DW_PIXELS](fill=V(0))
-            comptime for i in range(DW_PIXELS):
-                if t0 == 0:
-                    acc[i] = ld(a.b + c, left)
-                elif i < count:
-                    acc[i] = ld(a.y + (offset + i * a.K + c), left)
-            for t in range(t0, t1):
-                var wv = ld(a.w + (t * a.K + c), left)
-                comptime for i in range(DW_PIXELS):
-                    acc[i] = fma(ld(ptr[(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
-            comptime for i in range(DW_PIXELS):
-                if i < count:
-                    var v = acc[i]
-                    if t1 == taps:
-                        if a.residual:
-                            v += ld(a.r + (offset + i * a.K + c), left)
-                        if a.activation != 0:
-                            v = activate(v, a.activation, a.least, a.greatest)
-                    st(a.y + (offset + i * a.K + c), left, v)
+            if a.K - c >= W:
+                depthwise_lanes[True](a, ptr, t0, t1, offset, count, c)
+            else:
+                depthwise_lanes[False](a, ptr, t0, t1, offset, count, c)
             c += W
         t0 = t1
 
@@ -313,12 +351,14 @@ def depthwise_run(a: Args, N: Int):
         threads = 1
 
     def work(t: Int) {imm}:
+        var pixels = alloc[FP](DW_PIXELS * DW_TAPS)
         for q in range(rows * t // threads, rows * (t + 1) // threads):
             var n = q // a.HO
             var w = 0
             while w < a.WO:
-                depthwise_pixels(a, n, q - n * a.HO, w)
+                depthwise_pixels(a, rebind[PP](pixels), n, q - n * a.HO, w)
                 w += DW_PIXELS
+        pixels.free()
 
     if threads == 1:
         work(0)
@@ -345,8 +385,8 @@ def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
     a.greatest = bounds.load(1)
     a.xs = a.C
     a.ys = a.K
-    var zero = alloc[Float32](a.C)
-    for i in range(a.C):
+    var zero = alloc[Float32](a.S * a.C)
+    for i in range(a.S * a.C):
         zero.unsafe_store(i, Float32(0))
     a.zero = rebind[FP](zero)
     if groups > 1 and groups == a.C and groups == a.K:
