@@ -10,7 +10,7 @@ import numpy as np
 
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Constant, Graph, Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Cast, Op, Rebind, Reduce, Reshape, Unary
+from fornaxc.ir.ops import Binary, BroadcastTo, Cast, Op, Rebind, Reduce, Reshape, Transpose, Unary
 from fornaxc.ir.types import DType
 from fornaxc.passes.rewrite import rewrite
 
@@ -94,7 +94,7 @@ class Forms:
         while (node := self._made.get(value)) is not None:
             if isinstance(node.op, Cast):
                 casts.append(node.op)
-            elif not isinstance(node.op, Reshape | BroadcastTo | Rebind):
+            elif not isinstance(node.op, Reshape | BroadcastTo | Rebind | Transpose):
                 return None
             value = node.inputs[0]
         array = self._uniform(value)

@@ -15,7 +15,7 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Attention, BroadcastTo, MatMul, Softmax
+from fornaxc.ir.ops import Attention, BroadcastTo, MatMul, Reshape, Softmax, Transpose
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes.pipeline import optimize
 
@@ -175,6 +175,83 @@ def test_shared_heads_are_not_copied(scaled: bool) -> None:
     assert not any(v.type.shape[1:] == (H, S, C) for n in optimize(graph, "cpu").nodes for v in n.outputs)
 
 
+def test_shared_heads_inside_the_sequence_behind_several_reshapes() -> None:
+    """As PyTorch's exporter writes grouped heads: batch and heads are one axis for a while."""
+
+    def spread(b: GraphBuilder, x: Value) -> Value:
+        batch, length, heads, size = x.type.shape
+        fewer = compose.transpose(b, x, (0, 2, 1, 3))
+        wide = b.emit(BroadcastTo((batch, heads, 3, length, size)), compose.unsqueeze(b, fewer, (2,)))
+        merged = b.emit(Reshape((batch * H, length, size)), wide)
+        return b.emit(Reshape((batch, H, length, size)), merged)
+
+    def build(b: GraphBuilder, x: dict[str, Value]) -> Value:
+        return attend(b, x["q"], turned(b, spread(b, x["k"])), spread(b, x["v"]))
+
+    graph = net(build, symbolic=True, k=(B, S, 2, C), v=(B, S, 2, N))
+    assert fused(graph) == Attention(k="blhc", v="blhc")
+    better = optimize(graph, "cpu")
+    assert all(v in better.inputs for v in read_from(better))
+
+
+def test_a_result_that_is_read_in_both_layouts_is_computed_once() -> None:
+    def build(b: GraphBuilder, x: dict[str, Value]) -> Value:
+        y = plain(b, x)
+        inside = compose.unary(b, "abs", compose.transpose(b, y, (0, 2, 1, 3)))
+        return compose.binary(
+            b, "add", compose.reshape(b, inside, (B * H * M * N,)), compose.reshape(b, y, (B * H * M * N,))
+        )
+
+    fused(net(build))
+
+
+def read_from(graph: Graph) -> list[Value]:
+    """The queries, keys and values of the one attention of a graph."""
+    (node,) = (n for n in graph.walk() if isinstance(n.op, Attention))
+    return list(node.inputs[:3])
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize(("factor", "moves"), [(0.5, True), (1e-30, False), (1.5, False)])
+def test_a_factor_of_the_keys_moves_to_the_queries_where_nothing_overflows(
+    factor: float, moves: bool, weight: bool
+) -> None:
+    def build(b: GraphBuilder, x: dict[str, Value]) -> Value:
+        number = np.array(factor, np.float32)
+        scale = b.weight(TensorType(DType.F32, ()), lambda: number) if weight else b.literal(number)
+        return attend(b, x["q"], turned(b, compose.binary(b, "mul", x["k"], scale)), x["v"])
+
+    graph = net(build)
+    fused(graph)
+    keys = read_from(better := optimize(graph, "cpu"))[1]
+    assert (keys in better.inputs) == moves
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+@pytest.mark.parametrize("widened", [False, True])
+def test_halves_are_computed_in_f32(dtype: DType, widened: bool) -> None:
+    """Also where the softmax alone is in f32, as in the Transformers library."""
+
+    def build(b: GraphBuilder, x: dict[str, Value]) -> Value:
+        scores = b.emit(MatMul(), x["q"], turned(b, compose.with_scalar(b, "mul", x["k"], 0.5)))
+        scores = compose.binary(b, "add", scores, x["mask"])
+        weights = b.emit(Softmax(3), compose.cast(b, scores, DType.F32) if widened else scores)
+        return compose.transpose(b, b.emit(MatMul(), compose.cast(b, weights, dtype), x["v"]), (0, 2, 1, 3))
+
+    graph = net(build, dtype, mask=(1, 1, M, S))
+    better = optimize(graph, "cpu")
+    assert attentions(better) == [Attention(result="blhc")]
+    assert not any(isinstance(n.op, Softmax | Transpose) for n in better.walk())
+    given = inputs(graph)
+    odd = [a.copy() for a in given]
+    odd[0][0, 0, 1, 2], odd[1][1, 1, 2, 3], odd[3][0, 0, 1] = np.nan, np.inf, -np.inf
+    for arrays in (given, odd):
+        (wanted,), (got,) = run(graph, arrays), run(better, arrays)
+        assert got.dtype == wanted.dtype
+        tolerance = 4e-3 if dtype is DType.F16 else 4e-2
+        np.testing.assert_allclose(got.astype(float), wanted.astype(float), rtol=tolerance, atol=tolerance)
+
+
 def test_what_is_none_of_it() -> None:
     def read_twice(b: GraphBuilder, x: dict[str, Value]) -> Value:
         scores = b.emit(MatMul(), x["q"], turned(b, x["k"]))
@@ -194,7 +271,7 @@ def test_what_is_none_of_it() -> None:
         net(other_axis),
         net(logarithm),
         net(no_product, scores=(B, H, M, S)),
-        net(plain, DType.F16),
+        net(plain, DType.F64),
     ]
     for graph in graphs:
         better = optimize(graph, "cpu")

@@ -125,12 +125,14 @@ def _attention(*, padded: bool, windowed: bool) -> Callable[[NodeContext], Seque
         if length is not None:
             limit = c.reshape(b, c.cast(b, length, DType.I64), (length.type.shape[0], 1, 1, 1))
             seen = _both(b, seen, c.compare(b, "lt", _positions(b, keys, 3), limit))
-        scores, seen = _masked(ctx, scores, mask, seen)
+        scores, some = _masked(ctx, scores, mask, seen)
         shown = scores if mode == 2 else shown
-        weights = _weights(ctx, scores, seen, dtype)
-        shown = weights if mode == 3 else shown
+        weights = _weights(ctx, scores, dtype)
+        if mode == 3 and ctx.wants_output(3):
+            shown = _zeroed(b, some, weights)
         shared = repeat_heads(ctx, value, heads)
         y = b.emit(MatMul(), weights, c.rebind(b, shared, (batch, heads, keys, shared.type.shape[3])))
+        y = _zeroed(b, some, y)
         if merged:
             y = c.reshape(b, c.transpose(b, y, (0, 2, 1, 3)), (batch, queries, heads * y.type.shape[3]))
         return [y, key, value, shown]
@@ -166,32 +168,33 @@ def _scores(ctx: NodeContext, q: Value, key: Value) -> Value:
 
 
 def _masked(ctx: NodeContext, scores: Value, mask: Value | None, seen: Value | None) -> tuple[Value, Value | None]:
-    """Scores with forbidden keys at -inf, and (where any can be) which keys are allowed."""
+    """Scores with forbidden keys at -inf, and (where any can be) which queries may see a key: [batch, heads, queries, 1], or 1 for a size."""
     b = ctx.b
     if mask is not None:
         mask = _full_mask(ctx, mask, scores.type.shape[3])
         if mask.type.dtype is DType.BOOL:
             seen = _both(b, seen, mask)
         else:
+            lowest = c.scalar(b, float("-inf"), scores.type.dtype)
             bias = c.cast(b, mask, scores.type.dtype)
+            bias = bias if seen is None else c.select(b, seen, bias, lowest)
             scores = c.binary(b, "add", scores, c.expand(b, bias, scores.type.shape))
-            allowed = c.compare(b, "ne", bias, c.scalar(b, float("-inf"), bias.type.dtype))
-            seen = _both(b, seen, allowed)
+            return scores, c.reduce(b, "max", c.compare(b, "ne", bias, lowest), (3,))
     if seen is None:
         return scores, None
-    seen = c.expand(b, seen, scores.type.shape)
-    return c.select(b, seen, scores, c.scalar(b, float("-inf"), scores.type.dtype)), seen
+    fill = c.scalar(b, float("-inf"), scores.type.dtype)
+    return c.select(b, c.expand(b, seen, scores.type.shape), scores, fill), c.reduce(b, "max", seen, (3,))
 
 
-def _weights(ctx: NodeContext, scores: Value, seen: Value | None, dtype: DType) -> Value:
-    """Softmax over the keys; a query that may see none gets zeros."""
-    b = ctx.b
+def _weights(ctx: NodeContext, scores: Value, dtype: DType) -> Value:
+    """Softmax over the keys."""
     precision = ctx.dtype("softmax_precision") if ctx.has("softmax_precision") else dtype
-    weights = c.cast(b, b.emit(Softmax(3), c.cast(b, scores, precision)), dtype)
-    if seen is None:
-        return weights
-    some = c.reduce(b, "max", seen, (3,))
-    return c.select(b, some, weights, c.scalar(b, 0, dtype))
+    return c.cast(ctx.b, ctx.b.emit(Softmax(3), c.cast(ctx.b, scores, precision)), dtype)
+
+
+def _zeroed(b: GraphBuilder, some: Value | None, x: Value) -> Value:
+    """`x` with zeros for the queries that may see no key."""
+    return x if some is None else c.select(b, c.expand(b, some, x.type.shape), x, c.scalar(b, 0, x.type.dtype))
 
 
 onnx_op("Attention", 23)(_attention(padded=False, windowed=False))

@@ -39,15 +39,18 @@ def attend(
     scores = b.emit(MatMul(), c.with_scalar(b, "mul", q, scale), c.transpose(b, key, (0, 1, 3, 2)))
     if cap:
         scores = c.with_scalar(b, "mul", c.unary(b, "tanh", c.with_scalar(b, "div", scores, cap)), cap)
+    lowest = c.scalar(b, float("-inf"), q.type.dtype)
     if bias is not None:
-        scores = c.binary(b, "add", scores, c.cast(b, bias, q.type.dtype))
-    if seen is not None:
-        scores = c.select(b, seen, scores, c.scalar(b, float("-inf"), q.type.dtype))
+        bias = c.cast(b, bias, q.type.dtype)
+        scores = c.binary(b, "add", scores, bias if seen is None else c.select(b, seen, bias, lowest))
+    elif seen is not None:
+        scores = c.select(b, seen, scores, lowest)
     keys = scores.type.shape[3]
     if sink is not None:
         line_of_sinks = c.reshape(b, c.cast(b, sink, q.type.dtype), (1, q.type.shape[1], 1, 1))
         scores = c.concat(b, [scores, c.expand(b, line_of_sinks, (*scores.type.shape[:3], 1))], 3)
     weights = c.slice_axis(b, b.emit(Softmax(3), scores), 3, 0, keys)
+    value = c.rebind(b, value, (*weights.type.shape[:2], keys, value.type.shape[3]))
     result = c.transpose(b, b.emit(MatMul(), weights, value), (0, 2, 1, 3))
     batch, length, heads, width = result.type.shape
     return c.reshape(b, result, (batch, length, heads * width))
