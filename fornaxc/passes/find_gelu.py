@@ -1,4 +1,4 @@
-"""Recognises GELU, with erf and by its approximation with tanh, in any order of its products and sums."""
+"""Recognises GELU, with erf, with erfc and by its approximation with tanh, in any order of its products and sums."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.ops import Unary
+from fornaxc.passes.erfc import erfc_of
 from fornaxc.passes.forms import Forms, functions, is_close, replace_forms
 
-Terms = dict[tuple[int, int], float]  # the factor of each product of a power of x and one of the gate: erf or tanh
+Terms = dict[
+    tuple[int, int], float
+]  # the factor of each product of a power of x and one of the gate: erf, erfc or tanh
 
 GELU = {(1, 0): 0.5, (1, 1): 0.5}  # x/2 + x/2 * gate
+OF_ERFC = {(1, 1): 0.5}  # x/2 * gate
 SCALE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
 DEPTH = 6  # sums and products from the argument of tanh down to x
@@ -22,20 +26,22 @@ SUMS_AND_PRODUCTS = ("add", "mul", "div", "pow")
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The value of erf or tanh, the x that it is for, and the function that x/2 * (1 + gate) is."""
+    """The value of erf, erfc or tanh, the x that it is for, the function that it is the gate of, and what this is."""
 
     value: Value
     x: Value
     fn: str
+    whole: tuple[tuple[tuple[int, int], float], ...] = tuple(GELU.items())
 
 
 def find_gelu(graph: Graph) -> Graph:
-    """`graph` with x/2 * (1 + erf(x / sqrt 2)) as `gelu`, and x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) as `gelu_tanh`.
+    """`graph` with x/2 * (1 + erf(x / sqrt 2)) and x/2 * erfc(-x / sqrt 2) as `gelu`, and x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) as
+    `gelu_tanh`.
 
     The numbers must be these, as the element type rounds them. Only positive numbers are looked at, so that nothing cancels and NaN and
     infinities give the same. Where x is halved last, results above half the largest number no longer overflow.
     """
-    if functions(graph).isdisjoint(("erf", "tanh")):
+    if functions(graph).isdisjoint(("erf", "tanh", "exp")):
         return graph
     gates: dict[Value, _Gate | None] = {}
     parts: dict[Value, tuple[_Gate, Terms]] = {}  # sums and products in which a gate is
@@ -56,7 +62,7 @@ def find_gelu(graph: Graph) -> Graph:
         gate = found[0][0]
         left, right = (terms[1] if (terms := part(forms, v)) else _terms(forms, v, gate.x, 2) for v in operands)
         total = _combined(fn, left, right)
-        if total == GELU:
+        if total == dict(gate.whole):
             return b.emit(Unary(gate.fn), gate.x)
         if total is not None:
             parts[value] = gate, total
@@ -70,6 +76,13 @@ def _gate(forms: Forms, value: Value) -> _Gate | None:
     if argument is not None:
         x, factor = forms.scaled(argument) or (value, 0.0)
         return _Gate(value, x, "gelu") if is_close(factor, math.sqrt(0.5), x.type.dtype) else None
+    argument = erfc_of(forms, value)
+    if argument is not None:
+        x, factor = forms.scaled(argument) or (value, 0.0)
+        negated = forms.unary(x, "neg")
+        x, factor = (x, factor) if negated is None else (negated, -factor)
+        close = is_close(factor, -math.sqrt(0.5), x.type.dtype) and x.type == value.type
+        return _Gate(value, x, "gelu", tuple(OF_ERFC.items())) if close else None
     argument = forms.unary(value, "tanh")
     if argument is None:
         return None

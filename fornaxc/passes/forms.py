@@ -43,6 +43,10 @@ class Forms:
         node = self._made.get(value)
         return node is not None and isinstance(node.op, ops)
 
+    def node(self, value: Value, *ops: type[Op]) -> Node | None:
+        """The node that made a value, where it is of one of these operations."""
+        return self._made[value] if self.made_by(value, *ops) else None
+
     def unary(self, value: Value, fn: str) -> Value | None:
         """The operand, where `value` is `fn` of it."""
         node = self._made.get(value)

@@ -1,4 +1,4 @@
-"""Constants: short integers and scalars are part of the program, other floats are weights."""
+"""Constants: short integers and single numbers are part of the program, other floats are weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.literals import Unreadable, dense_array, resource_array
 from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo
+from fornaxc.ir import compose as c
 from fornaxc.ir.graph import Array, Value
 from fornaxc.ir.types import TensorType
 
@@ -19,6 +20,7 @@ def constant(ctx: OpContext) -> Operand:
 
     info = ctx.result_info()
     attribute = ctx.op.get_asm(enable_debug_info=False) if info.complex else ctx.attribute("value")
+    splat = isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat
     try:
         if not info.complex and not isinstance(attribute, ir.DenseElementsAttr):
             arrays = resource_array(attribute, info, _module(ctx.op))
@@ -26,12 +28,14 @@ def constant(ctx: OpContext) -> Operand:
             arrays = dense_array(attribute, info)
     except Unreadable as error:
         raise Refused(str(error)) from None
-    values = [_value(ctx, info, array) for array in arrays]
+    values = [_value(ctx, info, array, splat) for array in arrays]
     return Complex(values[0], values[1]) if info.complex else values[0]
 
 
-def _value(ctx: OpContext, info: TensorInfo, array: Array) -> Value:
-    """Floats of rank 1 and more are weights whatever their size, so that a retrained model is the same program."""
+def _value(ctx: OpContext, info: TensorInfo, array: Array, splat: bool) -> Value:
+    """Floats of rank 1 and more are weights whatever their size, so that a retrained model is the same program; not where they repeat a number."""
+    if splat and info.dtype.is_float and array.size > 1:
+        return c.full(ctx.b, array.flat[0], TensorType(info.dtype, array.shape))
     if not info.dtype.is_float or array.ndim == 0:
         return ctx.b.literal(array)
     return ctx.b.weight(TensorType(info.dtype, array.shape), _loader(array))
