@@ -48,20 +48,23 @@ def _uncast(forms: Forms, value: Value) -> Value:
 
 def _between(forms: Forms, u: Value, value: Value) -> list[Node] | None:
     """The elementwise nodes that make `value` of `u` and of numbers, in order; None where there are others, or many."""
-    found: dict[Node, None] = {}
+    found: list[Node] = []
+    seen: set[Node] = set()
 
     def visit(v: Value) -> bool:
         if v is u or forms.number(v) is not None:
             return True
         node = forms.node(v, Unary, Binary, Compare, Select, Cast)
-        if node is None or len(found) > MOST_NODES:
+        if node is None or len(seen) == MOST_NODES:
             return False
-        if node not in found and not all([visit(operand) for operand in node.inputs]):
-            return False
-        found[node] = None
+        if node not in seen:
+            seen.add(node)
+            if not all(visit(operand) for operand in node.inputs):
+                return False
+            found.append(node)
         return True
 
-    return list(found) if visit(value) else None
+    return found if visit(value) else None
 
 
 def _evaluated(forms: Forms, nodes: list[Node], u: Value, x: Array, value: Value) -> Array:

@@ -85,3 +85,10 @@ def test_what_is_left(body: str) -> None:
 
 def test_one_number_in_a_tensor_is_part_of_the_program() -> None:
     assert all(constant.literal for constant in graph_of(gelu()).constants.values())
+
+
+def test_a_choice_behind_a_long_chain_is_left() -> None:
+    chain = "\n".join(f"%t{i + 1} = stablehlo.tanh %t{i} : {{t}}" for i in range(2000))
+    body = gelu(CHOICE.replace("exponential %turned", "exponential %t2000"))
+    before = graph_of(body.replace("%size =", f"%t0 = stablehlo.exponential %x : {{t}}\n{chain}\n%size ="))
+    assert find_gelu(before) is before
