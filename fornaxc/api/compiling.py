@@ -39,21 +39,23 @@ def compile(
     `dump` (a folder) and `disabled_passes` are for looking at a phase. Of a StableHLO module, `entry` names the function, and the arrays of
     the .npz file `freeze` become weights in place of the arguments of their names. `optimization` is 0 to 3: on a GPU, from 2 on,
     MAX's own kernels, compiled for each shape. `progress` hears the phases. The result names the artifact and its keys.
-    Raises UsageError, UnsupportedError, ModelError, ToolchainError or CacheError.
+    Raises UsageError, also where `output` is a file that is read, UnsupportedError, ModelError, ToolchainError or CacheError.
     """
     from fornaxc.compiler import compile_model, model_path
+    from fornaxc.places import check_places
 
     path = model_path(model)
-    if output is not None:
-        from fornaxc.cache.files import place_for_a_file
-
-        place_for_a_file(Path(output))
+    place = Path(output) if output is not None else None
+    check_places([place], given=[path, Path(freeze) if freeze is not None else None])
     request = request_of(
         target, dims, host_fallback, timeout, stop_after, dump, disabled_passes, optimization, choice_of(entry, freeze)
     )
     cache = cache_at(cache_dir)
     compiled = compile_model(path, request, cache, progress)
-    return _result(compiled, request.target.label, cache, output)
+    if compiled.stored is not None:
+        external = compiled.config["source"]["external"]  # a hit tells them without a look into the model
+        check_places([place], given=[path.parent / name for name in external])
+    return _result(compiled, request.target.label, cache, place)
 
 
 def import_artifact(path: str | Path, *, cache_dir: Path | None = None) -> CompileResult:
@@ -68,14 +70,14 @@ def import_artifact(path: str | Path, *, cache_dir: Path | None = None) -> Compi
     return _result(admitted, admitted.config["target"]["label"], cache, None)
 
 
-def _result(compiled: Compiled, label: str, cache: Cache, output: str | Path | None) -> CompileResult:
+def _result(compiled: Compiled, label: str, cache: Cache, output: Path | None) -> CompileResult:
     artifact = compiled.path if compiled.stored is not None else None
     config = compiled.config if compiled.stored is not None else {}
     if compiled.stored is not None and output is not None:
         from fornaxc.cache.archive import write_archive
         from fornaxc.cache.evidence import known
 
-        artifact = Path(output)
+        artifact = output
         verified = known(cache, compiled.stored.descriptor.digest)
         write_archive(artifact, compiled.path.read_bytes(), compiled.stored.blobs(), verified)
     found, code = ("hit" if hit else "miss" for hit in (compiled.hit, compiled.code_hit))

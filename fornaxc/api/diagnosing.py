@@ -44,7 +44,7 @@ def bisect(
     """
     from fornaxc.compiler import model_path
     from fornaxc.diagnosis.session import bisect_model
-    from fornaxc.diagnosis.writing import check_places, files_read
+    from fornaxc.places import check_places
     from fornaxc.verification.tolerances import tolerances_file
 
     path = model_path(model)
@@ -53,8 +53,8 @@ def bisect(
     request = request_of(target or "cpu", dims, host_fallback, timeout, None, None, (), level, choice_of(entry, freeze))
     given = Path(inputs) if inputs is not None else None
     stated = Path(tolerances) if tolerances is not None else None
-    if growth is not None:
-        check_places([Path(growth)], files_read(path, request.choice, given, stated or tolerances_file(path)))
+    page = Path(growth) if growth is not None else None
+    check_places([page], [path], [given, stated or tolerances_file(path), request.choice.freeze])
     found = bisect_model(
         path,
         request,
@@ -68,10 +68,10 @@ def bisect(
         oracles=oracles,
         progress=progress,
     )
-    if growth is not None:
+    if page is not None:
         from fornaxc.diagnosis.page import write_page
 
-        write_page(found, path.name, Path(growth))
+        write_page(found, path.name, page)
     return found
 
 

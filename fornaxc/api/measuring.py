@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fornaxc.api.requests import (
     cache_at,
     choice_of,
-    place_of,
     refuse_choice,
     refuse_for_artifact,
     refuse_model_beside_model,
@@ -60,6 +59,7 @@ def bench(
     from fornaxc.artifact import is_artifact
     from fornaxc.bench.session import Measuring, bench_artifact
     from fornaxc.compiler import compile_model, model_path
+    from fornaxc.places import check_places
     from fornaxc.sources import import_source
     from fornaxc.verification.tolerances import tolerances_file
 
@@ -68,13 +68,14 @@ def bench(
         raise UsageError(
             f"nothing is known to measure against by the name {against!r}", code="FX262", hint="it is: ort"
         )
-    page = place_of(html)
     source = None if model is None else model_path(model)
     cache = cache_at(cache_dir)
     artifact = path
     given, stated = (Path(file) if file is not None else None for file in (inputs, tolerances))
     stated = stated or tolerances_file(path) or (tolerances_file(source) if source is not None else None)
     wanted = Measuring(iterations, warmup, threads, given, dict(sizes or {}), seed, timeout, stated)
+    page = Path(html) if html is not None else None
+    check_places([page], [path, source], [given, stated, Path(freeze) if freeze is not None else None])
     if is_artifact(path):
         refuse_for_artifact(path, target, dims, host_fallback, optimization)
         refuse_choice(path, entry, freeze)

@@ -119,13 +119,6 @@ def refuse_choice(path: Path, entry: str | None, freeze: str | Path | None) -> N
         )
 
 
-def place_of(path: str | Path | None) -> Path | None:
-    """A file that is to be written, judged before minutes of work. Raises UsageError where it can be none."""
-    from fornaxc.cache.files import place_for_a_file
-
-    return None if path is None else place_for_a_file(Path(path))
-
-
 def write_page(path: Path, text: str) -> None:
     from fornaxc.cache.files import write_whole
 

@@ -71,7 +71,7 @@ def verify(
     `tolerances`, by default `<stem>.tolerances.toml` beside the model where there is one, states tolerances by output.
     `timeout` bounds the seconds of MAX's compile and those of the run, each; `cache_dir` is the cache's folder, which keeps the outcome;
     `progress` hears the phases. `html` is a page to write, and `junit` a file in JUnit's XML, which also tells of an error that is raised;
-    what an earlier verification left in either goes first.
+    what an earlier verification left in either goes first, and neither may be a file that is read.
 
     The report's `verdict` is `pass`, `fail`, or `unproven` where nothing differed but the target itself cannot run here;
     `rows` holds an entry per output and sample, `to_json()` the whole as `docs/json.md` describes it, `exit` the exit status.
@@ -97,24 +97,31 @@ def verify(
 
     def given_of() -> Given:
         return Given(
-            Path(inputs) if inputs is not None else None, Path(expected) if expected is not None else None,
-            seed, rtol, atol, Path(tolerances) if tolerances is not None else None, timeout, choice_of(entry, freeze),
-            tuple(oracles), noise, float64, edge_cases, Path(dataset) if dataset is not None else None,
+            path_of(inputs), path_of(expected), seed, rtol, atol, path_of(tolerances), timeout, choice_of(entry, freeze),
+            tuple(oracles), noise, float64, edge_cases, path_of(dataset),
         )  # fmt: skip
+
+    def path_of(file: str | Path | None) -> Path | None:
+        return None if file is None else Path(file)
 
     files = report_files(model_or_artifact, html, junit)
     with files.telling():
-        files.begin()
+        files.begin(
+            [Path(model_or_artifact), path_of(model)], map(path_of, (inputs, expected, dataset, tolerances, freeze))
+        )
         report = proven()
         files.write(report)
     return report
 
 
 def report_files(
-    model_or_artifact: str | Path, html: str | Path | None = None, junit: str | Path | None = None
+    model_or_artifact: str | Path,
+    html: str | Path | None = None,
+    junit: str | Path | None = None,
+    growth: str | Path | None = None,
 ) -> ReportFiles:
     """The files that a verification leaves: `telling` of them puts an error that ends work around `verify` into the JUnit file too."""
     from fornaxc.verification.files import ReportFiles
 
-    places = [Path(file) if file is not None else None for file in (html, junit)]
+    places = [Path(file) if file is not None else None for file in (html, junit, growth)]
     return ReportFiles(Path(model_or_artifact).name, *places)

@@ -36,7 +36,7 @@ class _Told(click.Command):
             model = next((a for before, a in pairwise(["", *given]) if a[:1] != "-" != before[:1]), "")
             files = api.report_files(model, _value_of("--html", given), _value_of("--junit", given))
             with suppress(UsageError):
-                files.begin()
+                files.begin([Path(model)] if model else [])
                 files.tell(UsageError(error.format_message(), code="FX201"))
             raise
 
@@ -115,13 +115,12 @@ def command(session: Session, model_or_artifact: Path, bisect: bool, growth: Pat
     from fornaxc import api
 
     bisect = bisect or growth is not None
-    files = api.report_files(model_or_artifact, choices["html"], choices["junit"])
+    files = api.report_files(model_or_artifact, choices["html"], choices["junit"], growth)
     with files.telling(), progress(session) as show:
-        files.begin()
-        if growth is not None:
-            from fornaxc.cache.files import place_for_a_file
-
-            place_for_a_file(growth)  # before minutes of work, not after them
+        files.begin(
+            [model_or_artifact, choices["model"]],
+            [choices[name] for name in ("inputs", "expected", "dataset", "tolerances", "freeze")],
+        )
         if bisect:
             check_bisectable(model_or_artifact, choices["expected"], choices["dataset"])
         report = api.verify(model_or_artifact, progress=show, **choices)

@@ -19,10 +19,11 @@ from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import options_text, report_text
 from fornaxc.diagnosis.rounds import drive_with
 from fornaxc.diagnosis.session import diagnosis_options
-from fornaxc.diagnosis.writing import check_places, files_read, reduced_files, write_case
+from fornaxc.diagnosis.writing import reduced_files, write_case
 from fornaxc.errors import UnsupportedError, UsageError
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.phases import Clock, Progress
+from fornaxc.places import check_places
 from fornaxc.qualify.programs import Outcome, Program, run_programs
 from fornaxc.sources import import_source
 from fornaxc.targets import parse_target
@@ -99,7 +100,7 @@ def reduce_model(
             hint=f"for example -o {output.stem}.onnx",
         )
     stated_in = start.tolerances or tolerances_file(path)
-    check_places(reduced_files(output), files_read(path, request.choice, start.inputs, stated_in))
+    check_places(reduced_files(output), [path], [start.inputs, stated_in, request.choice.freeze])
     target = request.target
     if check == "verify" and target.cannot_run(target.record()):
         target = parse_target("cpu")
@@ -176,11 +177,12 @@ Part = tuple[Sequence[Value], Stated | None]
 
 
 def _parts(graph: Graph, tolerances: Tolerances) -> list[Part]:
-    """The outputs of a graph by what a file states of them, which counts where no tolerance is chosen for all."""
-    stated = tolerances.stated if tolerances.rtol is None and tolerances.atol is None else {}
+    """The outputs of a graph by what a file states of them, which counts where no tolerance is chosen for all floats."""
+    chosen = tolerances.rtol is not None or tolerances.atol is not None
     parts: dict[Stated | None, list[Value]] = {}
     for name, value in zip(graph.output_names, graph.outputs, strict=True):
-        parts.setdefault(stated.get(name), []).append(value)
+        stated = None if chosen and value.type.dtype.is_float else tolerances.stated.get(name)
+        parts.setdefault(stated, []).append(value)
     return [(values, what) for what, values in parts.items()]
 
 

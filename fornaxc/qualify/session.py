@@ -9,10 +9,10 @@ from pathlib import Path
 from time import perf_counter
 
 from fornaxc.cache import Cache
-from fornaxc.cache.files import place_for_a_file
 from fornaxc.cache.location import cache_dir
 from fornaxc.errors import CacheError, UsageError
 from fornaxc.manifest import toolchain_versions
+from fornaxc.places import check_places
 from fornaxc.qualify.cases import dump, frozen
 from fornaxc.qualify.compare import Tolerance
 from fornaxc.qualify.gaps import check_gaps, update_gaps
@@ -97,9 +97,7 @@ def _check_outputs(wanted: Wanted) -> None:
     """Before an hour of work, not after it."""
     if wanted.support is not None and (wanted.filters or wanted.limit is not None):
         raise UsageError("support data is made of whole suites", code="FX245", hint="leave out --filter and --limit")
-    for path in (wanted.json, wanted.html, wanted.update_gaps):
-        if path is not None:
-            place_for_a_file(path)
+    check_places([wanted.json, wanted.html, wanted.update_gaps])
 
 
 def _write(wanted: Wanted, found: Qualification) -> None:

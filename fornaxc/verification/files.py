@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fornaxc.cache.files import discard, place_for_a_file, write_whole
+from fornaxc.cache.files import discard, write_whole
 from fornaxc.errors import FornaxError
+from fornaxc.places import check_places
 from fornaxc.verification.junit import error_junit, verify_junit
 from fornaxc.verification.page import verify_page
 from fornaxc.verification.report import Report
@@ -16,18 +17,24 @@ from fornaxc.verification.report import Report
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """What to write of a verification of the model of this name; None where it is not wanted."""
+    """What to write of a verification of the model of this name; None where it is not wanted. `growth` is the page of a bisection, which
+    others write."""
 
     model: str
     html: Path | None
     junit: Path | None
+    growth: Path | None = None
 
-    def begin(self) -> None:
-        """Remove what an earlier verification left there, which would pass for this one's. Raises UsageError where one can be no file: before
-        minutes of work, not after them."""
-        for place in [place_for_a_file(path) for path in (self.html, self.junit) if path is not None]:
-            if _holds_markup(place):
-                discard(place)
+    def begin(self, models: Iterable[Path | None] = (), given: Iterable[Path | None] = ()) -> None:
+        """Remove what an earlier verification left there, which would pass for this one's. Raises UsageError where one can be no file, or is one
+        that is read (`fornaxc.places`): before minutes of work, not after them."""
+        models, given = list(models), list(given)
+        written: list[Path | None] = []
+        for path in (self.html, self.junit, self.growth):
+            written.append(path)
+            check_places(written, models, given)
+            if path is not None and _holds_markup(path):
+                discard(path.resolve())
 
     def write(self, report: Report) -> None:
         """Write them. Raises CacheError where that fails."""

@@ -86,5 +86,5 @@ def test_the_sample_that_failed_is_searched_and_its_page_written(
     assert "--no-pass tidy" in page.read_text()
     model_before = model.read_bytes()
     told = cli("verify", model, "--growth", model, "--json")
-    assert told.document["bisection"]["code"] == "FX252"
+    assert (told.status, told.document["code"]) == (2, "FX252")  # before anything is verified
     assert model.read_bytes() == model_before

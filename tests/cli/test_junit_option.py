@@ -109,5 +109,5 @@ def test_a_model_in_the_place_of_a_report_stays(cli: Cli, model: Path, tmp_path:
     """As where the option lacks its value."""
     before = model.read_bytes()
     assert cli("verify", "--junit", model).status == 2
-    assert cli("verify", tmp_path / "none.onnx", "--html", model, "--junit", model).status == 4
+    assert cli("verify", tmp_path / "none.onnx", "--html", tmp_path / "r.html", "--junit", model).status == 4
     assert model.read_bytes() == before
