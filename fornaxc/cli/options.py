@@ -107,8 +107,12 @@ inputs = click.option(
     help="Inputs by name: an .npz, safetensors or TensorProto (.pb) file, or a folder of samples (docs/cli.md); generated without this.",
 )
 seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the generated inputs.")
-_rtol = click.option("--rtol", type=Finite(min=0), help="Relative tolerance, in place of the dtype's.")
-_atol = click.option("--atol", type=Finite(min=0), help="Absolute tolerance, in place of the dtype's.")
+_rtol = click.option(
+    "--rtol", type=Finite(min=0), help="Relative tolerance of outputs of floats, in place of the dtype's."
+)
+_atol = click.option(
+    "--atol", type=Finite(min=0), help="Absolute tolerance of outputs of floats, in place of the dtype's."
+)
 
 
 def tolerances(command: Command) -> Command:

@@ -17,7 +17,7 @@ from fornaxc.ir.types import DType, dtype_of
 class Tolerance:
     """Elements agree where |value - reference| <= atol * scale + rtol * |reference|, or where at most `ulp` numbers lie between them.
 
-    The scale is max(1, largest |reference|), or 1 where it is not `scaled`.
+    The scale is max(1, largest |reference|), or 1 where it is not `scaled`, as for integers.
     """
 
     rtol: float
@@ -61,7 +61,7 @@ def tolerance_for(dtype: DType, computed: DType | None = None) -> Tolerance:
     source = f"default for {dtype}" if dtype.is_float else f"exact for {dtype}"
     if dtype in _BY_DTYPE and computed is not None and _BY_DTYPE[computed] > default:
         default, source = _BY_DTYPE[computed], f"default for {computed}, in which a part is computed"
-    return Tolerance(*default, source=source)
+    return Tolerance(*default, source=source, scaled=dtype.is_float)
 
 
 def default_tolerance(name: str, dtype: DType) -> Tolerance:
@@ -174,42 +174,50 @@ def compare_within(name: str, value: Array, reference: Array, tolerance_of: Call
 def _compare_exact(row: Row, value: Array, reference: Array) -> Row:
     tolerance = row.tolerance
     assert tolerance is not None
-    wide_value, wide_reference = value.astype(np.float64), reference.astype(np.float64)
-    error = np.abs(wide_value - wide_reference)
+    error, magnitude = _distance(value, reference), np.abs(reference.astype(np.float64))
     differs = value != reference
     if tolerance.rtol or tolerance.atol or tolerance.ulp:
-        differs = (error > tolerance.bounds(np.abs(wide_reference))) & (error > (tolerance.ulp or 0))
-    worst = np.unravel_index(int(np.argmax(np.where(differs, error + 1, error))), value.shape)
-    index = tuple(int(i) for i in worst)
+        differs = (error > tolerance.bounds(magnitude)) & (error > (tolerance.ulp or 0))
     count = int(np.count_nonzero(differs))
+    worst = np.unravel_index(int(np.argmax(np.where(differs, error, 0) if count else error)), value.shape)
+    index = tuple(int(i) for i in worst)
     return replace(
         row,
         verdict="fail" if count else "pass",
         reason=f"{count} of {value.size} elements differ" if count else "",
         max_abs=float(error.max()),
-        max_rel=float((error / np.maximum(np.abs(wide_reference), 1)).max()),
+        max_rel=float((error / np.maximum(magnitude, 1)).max()),
         max_ulp=int(error.max()),
         worst_index=index,
-        worst_value=float(wide_value[index]),
-        worst_reference=float(wide_reference[index]),
+        worst_value=int(value[index]),
+        worst_reference=int(reference[index]),
     )
+
+
+def _distance(value: Array, reference: Array) -> Array:
+    """|value - reference| of integers or bools, exactly (uint64): a double holds no more than 53 bits."""
+    wide = np.uint64 if value.dtype == np.uint64 else np.int64
+    a, b = value.astype(wide), reference.astype(wide)
+    low, high = np.minimum(a, b).view(np.uint64), np.maximum(a, b).view(np.uint64)
+    return np.asarray(high - low)  # modulo 2**64, which is right for negative numbers too
 
 
 def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Row:
     tolerance = row.tolerance
     assert tolerance is not None
     wide, wanted = value.astype(np.float64), reference.astype(np.float64)
-    for what, mask in (
-        ("NaN", np.isnan(wide) != np.isnan(wanted)),
-        ("infinity", np.where(np.isinf(wide) | np.isinf(wanted), wide != wanted, False) & ~np.isnan(wide)),
+    ours, theirs = np.isnan(wide) & ~np.isnan(wanted), np.isnan(wanted) & ~np.isnan(wide)
+    for rule, what, mask in (
+        ("nan", f"NaN on one side only ({ours.sum()} in the output, {theirs.sum()} in the reference)", ours | theirs),
+        ("infinity", "another infinity, or one on one side only", _other_infinity(wide, wanted)),
     ):
         if mask.any():
             index = tuple(int(i) for i in np.argwhere(mask)[0])
             return replace(
                 row,
                 verdict="fail",
-                reason=f"{what} on one side only, in {int(mask.sum())} places",
-                rule=what.lower(),
+                reason=f"{what}, in {mask.sum()} place{'s' if mask.sum() > 1 else ''}",
+                rule=rule,
                 worst_index=index,
                 worst_value=float(wide[index]),
                 worst_reference=float(wanted[index]),
@@ -241,6 +249,11 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
     )
 
 
+def _other_infinity(value: Array, reference: Array) -> Array:
+    infinite = np.isinf(value) | np.isinf(reference)
+    return np.asarray(infinite & (value != reference) & ~np.isnan(value))
+
+
 def _distribution(error: Array, allowed: Array) -> tuple[int, ...]:
     """How many elements have an error of at most 10^d of what is allowed, decade by decade (`DECADES`), and in the end how many a larger one."""
     with np.errstate(all="ignore"):
@@ -257,6 +270,8 @@ def differing(value: Array, reference: Array, tolerance: Tolerance) -> Array:
     wide, wanted = value.astype(np.float64), reference.astype(np.float64)
     finite = np.isfinite(wide) & np.isfinite(wanted)
     error = np.abs(np.where(finite, wide, 0) - np.where(finite, wanted, 0))
+    if not kind.is_float:
+        error = _distance(value, reference)
     within = error <= tolerance.bounds(np.abs(np.where(np.isfinite(wanted), wanted, 0)))
     if tolerance.ulp is not None:
         within |= (ulp_distance(value, reference, kind) if kind.is_float else error) <= tolerance.ulp

@@ -35,7 +35,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """Called with an output's name and element type. `rtol` and `atol` (the command line) come before `stated` (a file), and that before
+    """Called with an output's name and element type. Of floats, `rtol` and `atol` (the command line) come before `stated` (a file), and that before
     the element type's, which knows from the graph in which type an output was `computed` and how long a chain of additions is
     behind it (`lengths`, for the sizes of one sample)."""
 
@@ -67,7 +67,7 @@ class Tolerances:
         default = tolerance_for(dtype, computed)
         if name in self.lengths and dtype is DType.F32 and computed in (None, DType.F32):
             default = for_length(default, self.lengths[name])
-        if self.rtol is not None or self.atol is not None:
+        if dtype.is_float and (self.rtol is not None or self.atol is not None):
             return _over(default, self.rtol, self.atol, "command line")
         return self.stated[name].over(default) if name in self.stated else default
 
