@@ -20,6 +20,11 @@ def load_npz(path: Path, what: str) -> dict[str, Array]:
     if path.exists() and not path.is_file():
         raise UsageError(f"the {what} file {path} is not an ordinary file", code="FX224")
     try:
+        with path.open("rb") as file:
+            if not file.read(6).startswith(
+                (b"PK", b"\x93NUMPY")
+            ):  # numpy would take it for a pickle, and say how to load that
+                raise ValueError("it is neither a zip file nor an .npy file")
         data = np.load(path, allow_pickle=False)
         if isinstance(data, np.ndarray):
             raise UsageError(

@@ -83,3 +83,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert caught.value.code == "FX601"
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["o.npz"]
+
+
+def test_a_file_of_another_kind_is_no_reason_to_load_pickles(tmp_path: Path) -> None:
+    (tmp_path / "in.npz").write_bytes(b"import numpy")
+    with pytest.raises(UsageError, match="neither a zip file") as raised:
+        load_npz(tmp_path / "in.npz", "inputs")
+    assert "pickle" not in raised.value.message

@@ -9,24 +9,20 @@ from fornaxc.errors import UsageError
 from fornaxc.ir.dims import symbols
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.signature import check_inputs
+from fornaxc.verification.given import load_inputs, tensor_sets
 from fornaxc.verification.inputs import generate, size_choices
-from fornaxc.verification.verify import given_inputs
 
 Arrays = dict[str, Array]
 """Inputs by name."""
 
 
 def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: int) -> tuple[str, Arrays]:
-    """A label and the arrays by input name: those of the file `inputs`, or seeded ones. `sizes` are of symbolic dims; others are chosen.
+    """A label and the arrays by input name: those of the file `inputs` (of a folder, the first sample), or seeded ones. `sizes` are of symbolic dims; others are chosen.
 
     Raises UsageError where the file is not what the graph takes, or where no inputs of these sizes meet its conditions.
     """
     if inputs is not None:
-        if sizes:
-            raise UsageError(
-                "--size is of generated inputs, and --inputs gives them", code="FX260", hint="leave out one of them"
-            )
-        return inputs.name, given_inputs(graph, inputs)[0]
+        return given_samples(graph, inputs, sizes, only_first=True)[0]
     found = next(candidates(graph, sizes, seed), None)
     if found is None:
         asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
@@ -36,6 +32,21 @@ def sample(graph: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: in
             hint="give inputs with --inputs",
         )
     return found
+
+
+def given_samples(
+    graph: Graph, inputs: Path, sizes: Mapping[str, int], only_first: bool = False
+) -> list[tuple[str, Arrays]]:
+    """Those of a file or a folder, by their files; `only_first` of several says so in its label. UsageError where they are not what the
+    graph takes, or where `sizes` are asked for."""
+    if sizes:
+        raise UsageError(
+            "--size is of generated inputs, and --inputs gives them", code="FX260", hint="leave out one of them"
+        )
+    sets = tensor_sets(inputs)
+    chosen = sets[:1] if only_first else sets
+    more = f" (the first of {len(sets)})" if len(sets) > len(chosen) else ""
+    return [(f"{files.label}{more}", load_inputs(graph, files)[0]) for files in chosen]
 
 
 def candidates(graph: Graph, sizes: Mapping[str, int], seed: int) -> Iterator[tuple[str, Arrays]]:

@@ -93,7 +93,10 @@ def _differences(what: str, rows: list[dict[str, Any]], none: str) -> list[str]:
     if not rows:
         return [f"{what}: {none}"]
     left = f" (of {len(rows)}; the rest in --json)" if len(rows) > SHOWN else ""
-    return [f"{what} differs:{left}", table([_cells(row) for row in rows[:SHOWN]], indent=2)]
+    return [
+        f"{what} differ{'' if what.endswith('s') else 's'}:{left}",
+        table([_cells(row) for row in rows[:SHOWN]], indent=2),
+    ]
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:

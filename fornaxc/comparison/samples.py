@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fornaxc.bench.sample import Arrays, candidates, sample
+from fornaxc.bench.sample import Arrays, candidates, given_samples
 from fornaxc.errors import UsageError
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.graph import Array, Graph
@@ -17,11 +17,11 @@ SAMPLES = 2  # sizes of the symbolic dims to compare at
 def shared_samples(
     a: Graph, b: Graph, inputs: Path | None, sizes: Mapping[str, int], seed: int
 ) -> list[tuple[str, dict[str, Array]]]:
-    """Labelled inputs for both: those of the file, or seeded ones at up to two sizes of the symbolic dims; a dim that one side has pinned
+    """Labelled inputs for both: those of the file or folder, or seeded ones at up to two sizes of the symbolic dims; a dim that one side has pinned
     has that size. Empty where no generated inputs suit both. Raises UsageError where the file or the sizes do not suit the first."""
     if inputs is not None:
-        given = sample(a, inputs, sizes, seed)
-        return [given] if takes(b, given[1]) else []
+        given = given_samples(a, inputs, sizes)
+        return given if all(takes(b, arrays) for _, arrays in given) else []
     return list(_generated(a, b, {**_pins(a, b), **sizes}, seed))
 
 

@@ -86,9 +86,9 @@ class Given:
                 hint="give golden outputs with --expected, and name golden among the oracles or name none",
             )
         if self.expected is not None and self.inputs is None:
-            raise UsageError(
-                "--expected needs the inputs that it belongs to", code="FX226", hint="give them with --inputs"
-            )
+            told = "" if self.dataset is None else ", and --dataset compares with oracles only"
+            hint = "give them with --inputs" + (", which takes a folder of samples too" if told else "")
+            raise UsageError(f"--expected needs the inputs that it belongs to{told}", code="FX226", hint=hint)
 
 
 def verify_model(path: Path, request: Request, cache: Cache, given: Given, progress: Progress) -> Report:
@@ -238,6 +238,8 @@ def _report(
     judged = [*samples, *edges]
     unproven = unproven_outputs(graph)
     rows = flagged(rows, unproven)
+    if not any(row.verdict in ("pass", "fail") for row in rows):
+        notes.append("nothing was compared, so the verdict is fail: no output has elements that can be judged")
     notes += [f"nothing was proven for output {name!r}: {why}" for name, why in unproven.items()]
     notes += more + [note for sample in judged for note in sample.reference.notes]
     asked = dict.fromkeys(r.oracle for s in judged for r in (s.reference, *s.reference.others))

@@ -76,7 +76,13 @@ def test_inputs_have_the_sizes_that_are_asked_for(graph: Graph, tmp_path: Path) 
     again = sample(graph, None, {"n": 7}, 0)[1]
     assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
     np.savez(tmp_path / "in.npz", x=np.ones((4, 3), np.float32), z=np.ones((4, 3), np.float32))
-    assert sample(graph, tmp_path / "in.npz", {}, 0)[1]["x"].shape == (4, 3)
+    label, arrays = sample(graph, tmp_path / "in.npz", {}, 0)
+    assert (label, arrays["x"].shape) == ("in.npz", (4, 3))
+    (tmp_path / "samples").mkdir()
+    for size in (2, 1):
+        np.savez(tmp_path / "samples" / f"s{size}.npz", **{n: np.zeros((size, 3), np.float32) for n in "xz"})
+    label, arrays = sample(graph, tmp_path / "samples", {}, 0)
+    assert (label, arrays["x"].shape) == ("s1.npz (the first of 2)", (1, 3))
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,4 @@ def test_where_nothing_was_compared_the_verdict_is_fail(cli: Cli, device: list[C
     told = cli("verify", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--junit", tmp_path / "r.xml", "--json")
     assert (told.status, told.document["verdict"], told.document["rules"]) == (1, "fail", ["empty"])
     assert "no output was compared" in (tmp_path / "r.xml").read_text()
+    assert any("nothing was compared" in note for note in told.document["notes"])

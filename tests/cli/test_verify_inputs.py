@@ -144,3 +144,9 @@ def test_tolerances_beside_the_model_are_told(cli: Cli, model: Path, tmp_path: P
     told = cli("verify", model).out
     assert "4 ulp" in told and "m.tolerances.toml: one product" in told
     assert "command line" in cli("verify", model, "--rtol", "0.1").out
+
+
+def test_golden_outputs_of_a_dataset_are_given_with_inputs(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    told = cli("verify", tmp_path / "m.onnx", "--dataset", tmp_path, "--expected", tmp_path, "--json").document
+    assert told["code"] == "FX226" and "--dataset" in told["message"] and "folder" in told["hint"]

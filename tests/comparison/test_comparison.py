@@ -14,7 +14,7 @@ from onnx import parser
 from fornaxc.bench.plan import Plan, Run
 from fornaxc.bench.report import Measured
 from fornaxc.bench.session import ratio_of
-from fornaxc.cli.compare import _text
+from fornaxc.cli.compare import _differences, _text
 from fornaxc.comparison.differences import manifest_differences, operation_differences, signature_differences
 from fornaxc.comparison.report import Comparison, Side, Speed
 from fornaxc.comparison.samples import shared_samples
@@ -212,3 +212,22 @@ def test_the_document_and_the_text() -> None:
         "fail",
     ):
         assert wanted in text
+
+
+def test_every_sample_of_a_folder_is_compared(tmp_path: Path) -> None:
+    symbolic, pinned = graph(tmp_path, SYMBOLIC), graph(tmp_path, PINNED)
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for size in (7, 4):
+        np.savez(folder / f"s{size}.npz", x=np.zeros((size, 3), np.float32))
+    found = shared_samples(symbolic, symbolic, folder, {}, 0)
+    assert [(label, arrays["x"].shape[0]) for label, arrays in found] == [("s4.npz", 4), ("s7.npz", 7)]
+    assert shared_samples(symbolic, pinned, folder, {}, 0) == []  # not a part of them, as if that were all
+
+
+def test_the_text_has_verbs_in_the_right_number() -> None:
+    rows = [{"operation": "pool", "a": 1, "b": 0}]
+    assert [_differences(what, rows, "")[0] for what in ("manifest", "operations")] == [
+        "manifest differs:",
+        "operations differ:",
+    ]
