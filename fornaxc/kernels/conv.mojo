@@ -303,7 +303,7 @@ def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, offset: Int,
     for t in range(t0, t1):
         var wv = ld(a.w + (t * a.K + c), left)
         comptime for i in range(DW_PIXELS):
-            acc[i] = fma(ld(ptr[(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
+            acc[i] = fma(ld(ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
     comptime for i in range(DW_PIXELS):
         if i < count:
             var v = acc[i]
@@ -331,7 +331,7 @@ def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
             for i in range(DW_PIXELS):
                 var w = (w0 + i) * a.sw - a.pw + (t - r * a.S) * a.dw
                 var there = inside and i < count and w >= 0 and w < a.W
-                ptr[(t - t0) * DW_PIXELS + i] = row + w * a.K if there else a.zero
+                ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] = row + w * a.K if there else a.zero
         var c = 0
         while c < a.K:
             if a.K - c >= W:

@@ -97,10 +97,20 @@ def add_movement() -> None:
         name = y.dtype.name
         SUITE.add(f"transpose_{name}", lambda b, v: b.emit(Transpose((1, 2, 0)), v), y)
         SUITE.add(f"concat_{name}", lambda b, v: b.emit(Concat(1), v, v, v), y)
+        many = numbers(19, 3, 33, dtype=dtype)
+        SUITE.add(f"concat_rows_{name}", lambda b, v, w: b.emit(Concat(2), v, w, v), many, many[:, :, :1])
+        SUITE.add(f"transpose_blocks_{name}", lambda b, v: b.emit(Transpose((1, 2, 0)), v), many)
         SUITE.add(f"slice_{name}", lambda b, v: b.emit(Slice((0, 1, 3), (2, 2, 2), (1, 1, -2)), v), y)
         SUITE.add(f"broadcast_{name}", lambda b, v: b.emit(BroadcastTo((2, 3, 4)), v), y[:, :1])
         fill = np.zeros((), dtype)
         SUITE.add(f"pad_{name}", lambda b, v, f=fill: b.emit(Pad((1, 0, 2), (0, 1, 1)), v, b.literal(f)), y)
+    for axis, sizes in ((0, (40, 1, 300)), (1, (700, 3)), (1, (1, 1, 64, 15, 17))):
+        parts = [numbers(*((size, 90) if axis == 0 else (90, size))) for size in sizes]
+        SUITE.add(f"concat_{axis}_of_{len(parts)}", lambda b, *v, a=axis: b.emit(Concat(a), *v), *parts)
+    for n in (45, 2, 0):
+        parts, shapes = [numbers(3, n, 8), numbers(3, 7, 8)], [[3, "n", 8], None]
+        SUITE.add(f"concat_symbolic_{n}", lambda b, v, w: b.emit(Concat(1), v, w, v), *parts, shapes=shapes)
+        SUITE.add(f"transpose_symbolic_{n}", lambda b, v: b.emit(Transpose((0, 2, 1)), v), *parts[:1], shapes=shapes[:1])
     SUITE.add("concat_empty", lambda b, v: b.emit(Concat(0), v, b.literal(np.zeros((0, 3, 5), np.float32))), x)
     SUITE.add("iota_i64", lambda b: b.emit(Iota((4, 2), 0, DType.I64)))
     SUITE.add("iota_bf16", lambda b: b.emit(Iota((3,), 0, DType.BF16)))
