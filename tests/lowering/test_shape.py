@@ -110,7 +110,9 @@ def add_movement() -> None:
     for n in (45, 2, 0):
         parts, shapes = [numbers(3, n, 8), numbers(3, 7, 8)], [[3, "n", 8], None]
         SUITE.add(f"concat_symbolic_{n}", lambda b, v, w: b.emit(Concat(1), v, w, v), *parts, shapes=shapes)
-        SUITE.add(f"transpose_symbolic_{n}", lambda b, v: b.emit(Transpose((0, 2, 1)), v), *parts[:1], shapes=shapes[:1])
+        SUITE.add(
+            f"transpose_symbolic_{n}", lambda b, v: b.emit(Transpose((0, 2, 1)), v), *parts[:1], shapes=shapes[:1]
+        )
     SUITE.add("concat_empty", lambda b, v: b.emit(Concat(0), v, b.literal(np.zeros((0, 3, 5), np.float32))), x)
     SUITE.add("iota_i64", lambda b: b.emit(Iota((4, 2), 0, DType.I64)))
     SUITE.add("iota_bf16", lambda b: b.emit(Iota((3,), 0, DType.BF16)))
