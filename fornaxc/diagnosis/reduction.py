@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -126,16 +127,19 @@ def reduce_model(
             labels = [label for label in labels for _ in parts]
             cases = [_only(case, *part) for case in cases for part in parts]
         reduced = drive_with({"reduce": reduce(cases, judge)}, run)["reduce"]
-        files = write_case(reduced.case, output)
-        again, _ = import_source(output, {}, cache.digests.of_file)
-        (found,) = drive_with({"again": judge([replace(reduced.case, graph=again)])}, run)["again"]
-        reproduced = found == reduced.signature
-        report = reduced_files(output)[-1]
-        more = options_text(
-            target.label, request.optimization, *((start.rtol, start.atol) if check == "verify" else ())
-        )
-        write_whole(report, report_text(reduced, check, target.label, output, reproduced, more).encode())
-    return Reduction([*files, report], reduced, labels[reduced.number], reproduced, rounds)
+        with TemporaryDirectory(prefix=f".{output.stem}-", dir=output.parent) as name:  # an end before the last round leaves nothing
+            place = Path(name, output.name)
+            made = write_case(reduced.case, place)
+            again, _ = import_source(place, {}, cache.digests.of_file)
+            (found,) = drive_with({"again": judge([replace(reduced.case, graph=again)])}, run)["again"]
+            reproduced = found == reduced.signature
+            more = options_text(
+                target.label, request.optimization, *((start.rtol, start.atol) if check == "verify" else ())
+            )
+            report = reduced_files(place)[-1]
+            write_whole(report, report_text(reduced, check, target.label, output, reproduced, more).encode())
+            files = [file.replace(output.with_name(file.name)) for file in (*made, report)]
+    return Reduction(files, reduced, labels[reduced.number], reproduced, rounds)
 
 
 def _check(check: str, device: str, request: Request, rtol: float | None, atol: float | None) -> Check:

@@ -120,6 +120,29 @@ def test_a_stablehlo_model_is_reduced_to_onnx(device: NumpyDevice, tmp_path: Pat
     assert (document["schema"], document["sample"]) == (1, "static")
 
 
+def test_a_reduction_that_is_stopped_at_its_end_leaves_no_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = NumpyDevice(negated)
+    alone = False
+
+    def stops_at_what_is_read_back(graph: Graph, node: Node) -> Op | None:
+        nonlocal alone
+        alone = len(graph.nodes) == 1 and any(tmp_path.glob(".small-*/small.onnx"))
+        if alone:
+            raise KeyboardInterrupt
+        return negated(graph, node)
+
+    stand_in(monkeypatch, NumpyDevice(stops_at_what_is_read_back))
+    before = contents(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        api.reduce(model, tmp_path / "small.onnx")
+    assert alone and contents(tmp_path) == before
+    stand_in(monkeypatch, made)
+    api.reduce(model, tmp_path / "small.onnx")
+    assert {"small.onnx", "small.npz", "small.md"} <= {f.name for f in contents(tmp_path)}
+
+
 # -- the report's command
 
 
