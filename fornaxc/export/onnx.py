@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 from fornaxc import __version__
 from fornaxc.errors import ModelError, UnsupportedError, UsageError
-from fornaxc.export import attention, control, elementwise, indexing, linear, nn, packed, reduction, shape
+from fornaxc.export import attention, control, elementwise, indexing, linear, nn, packed, quantized, reduction, shape
 from fornaxc.export.context import ExportContext, Tensor, live, uses
 from fornaxc.export.registry import exported_ops, rule_for
 from fornaxc.importers.onnx.types import element_number
@@ -32,6 +32,7 @@ _FAMILIES = (
     linear,
     nn,
     packed,
+    quantized,
     reduction,
     shape,
 )  # importing them registers the rules

@@ -7,6 +7,7 @@ from .gpu_gemm import *
 from .gpu_pool import *
 from .pool import *
 from .product import *
+from .quantized import *
 from .recurrent import *
 from .reduce import *
 from .rows import *

@@ -15,7 +15,20 @@ from fornaxc.ir import graph as ir
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
-from fornaxc.lowering import attention, control, elementwise, gpu, indexing, linear, nn, packed, reduction, rows, shape
+from fornaxc.lowering import (
+    attention,
+    control,
+    elementwise,
+    gpu,
+    indexing,
+    linear,
+    nn,
+    packed,
+    quantized,
+    reduction,
+    rows,
+    shape,
+)
 from fornaxc.lowering.barriers import operands_to_write
 from fornaxc.lowering.binders import joined
 from fornaxc.lowering.context import LoweringContext
@@ -26,7 +39,7 @@ from fornaxc.lowering.support import unread_sizes, unsupported
 from fornaxc.lowering.tracing import traced
 
 # importing them registers the rules
-_FAMILIES = (attention, control, elementwise, gpu, indexing, linear, nn, packed, reduction, rows, shape)
+_FAMILIES = (attention, control, elementwise, gpu, indexing, linear, nn, packed, quantized, reduction, rows, shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from fornaxc.ir.ops import (
     DynamicReshape,
     If,
     PackedRecurrence,
+    QuantizedLinear,
     TopK,
 )
 from fornaxc.ir.small import is_direct
@@ -82,7 +83,7 @@ def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
         if fresh:
             return "its branches give results of different sizes"
     if device_kind == "gpu":
-        if isinstance(node.op, Attention | PackedRecurrence):
+        if isinstance(node.op, Attention | PackedRecurrence | QuantizedLinear):
             return "this operation is one of the CPU's own kernels"
         if isinstance(node.op, TopK) and isinstance(node.op.k, DimExpr):
             return "on a GPU the k of top_k must be known when the model is compiled"

@@ -22,6 +22,7 @@ from fornaxc.passes.find_softmax import find_softmax
 from fornaxc.passes.fuse_attention import fuse_attention
 from fornaxc.passes.fuse_conv import fuse_conv
 from fornaxc.passes.fuse_linear import fuse_linear
+from fornaxc.passes.fuse_quantized import fuse_quantized
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.pack_recurrence import pack_recurrence
 from fornaxc.passes.simplify import simplify
@@ -80,6 +81,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("find-rms-norm", find_rms_norm, "root mean square normalisation, written out, as one operation"),
     Pass("find-gelu", find_gelu, "GELU with erf or tanh, written out, as one function"),
     Pass("find-silu", find_silu, "the logistic function and SiLU, written out, as one function"),
+    Pass(
+        "fuse-quantized",
+        fuse_quantized,
+        "products of 8-bit integers by constant matrices, between QuantizeLinear and DequantizeLinear too, as one kernel of exact sums",
+        ("cpu",),
+    ),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(
         "flatten-volumes",

@@ -19,12 +19,14 @@ from fornaxc.ir.ops import (
     Op,
     PackConv,
     PackedRecurrence,
+    QuantizedLinear,
     Unary,
 )
 from fornaxc.ir.types import DType, TensorType
 
 WIDENED = (DType.F16, DType.BF16, DType.F32)
-_PACKED = (Attention, ConvNhwc, PackConv, PackedRecurrence)  # take f32 alone, and evaluate on f64 all the same
+# take f32 alone, and evaluate on f64 all the same
+_PACKED = (Attention, ConvNhwc, PackConv, PackedRecurrence, QuantizedLinear)
 _JUMPS = {"ceil", "floor", "round", "trunc", "sign", "mod", "rem"}
 _TELL_NUMBERS = {"is_nan", "is_inf"}  # which way they fall is compared by itself
 

@@ -23,6 +23,7 @@ from fornaxc.ir.ops import (
     MatMul,
     PackedRecurrence,
     Pool,
+    QuantizedLinear,
     Reduce,
     RmsNorm,
     Rnn,
@@ -88,7 +89,7 @@ def _added(node: Node) -> Sequence[Dim]:
     op = node.op
     first = node.inputs[0].type.shape if node.inputs else ()
     match op:
-        case MatMul():
+        case MatMul() | QuantizedLinear():  # exact in integers, where a reference may add floats
             return first[-1:]
         case Attention():  # products of queries and keys, then of their softmax and values
             return (first[3] + node.inputs[2].type.shape[LAYOUTS[op.v][2]],)

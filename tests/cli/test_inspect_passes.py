@@ -77,6 +77,7 @@ def test_a_pass_that_is_left_out_or_not_for_the_target_says_so(cli: Cli, model: 
         "fuse-attention",
         "fuse-conv",
         "fuse-linear",
+        "fuse-quantized",
         "pack-recurrence",
     }
     assert not rows(cli("inspect", model, "--passes", "-t", "nvidia", "--json").document)["fuse-conv"]["left_out"]

@@ -48,6 +48,7 @@ from fornaxc.ir.ops import (
     PackedRecurrence,
     Pad,
     Pool,
+    QuantizedLinear,
     Reduce,
     Reshape,
     RmsNorm,
@@ -66,6 +67,7 @@ from fornaxc.ir.ops import (
 )
 from fornaxc.ir.ops.elementwise import BINARY, FLOAT_UNARY, NUMBER_UNARY, PREDICATES, integer_range
 from fornaxc.ir.ops.packed import packed_size
+from fornaxc.ir.ops.quantized import packed_shape
 from fornaxc.ir.types import DType, TensorType
 
 RNG = np.random.default_rng(11)
@@ -426,6 +428,30 @@ def add_packed_recurrences() -> None:
         add(f"packed_{kind}_weight", constant, x, *bias, *state, lengths, tolerance=1e-4)
 
 
+def add_quantized() -> None:
+    rng = np.random.default_rng(3)
+    inner, columns = 10, 18
+    w = np.zeros(packed_shape(inner, columns), np.int8)
+    w[:] = rng.integers(-128, 128, w.shape)
+    for dtype, signed, zeros, relu in (
+        (DType.I32, False, True, False),
+        (DType.F32, True, False, True),
+        (DType.U8, False, True, True),
+        (DType.I8, True, False, False),
+    ):
+        op = QuantizedLinear(columns, dtype, w_zero=zeros, relu=relu)
+        x = rng.integers(-128, 128, (5, inner)).astype(np.int8)
+        vectors = [np.array([7], np.int32), rng.integers(-999, 999, columns).astype(np.int32)]
+        if zeros:
+            vectors.append(rng.integers(-9, 9, columns).astype(np.int32))
+        if dtype is not DType.I32:
+            vectors += [np.abs(sample(DType.F32, columns)) / 1000, sample(DType.F32, columns)]
+        if dtype in (DType.U8, DType.I8):
+            vectors += [np.array([0.25], np.float32), np.array([3], np.float32)]
+        data = x if signed else x.view(np.uint8)
+        add(f"quantized_linear_{dtype}", one(op), data, w, *vectors, shapes=[["m", inner]])
+
+
 def add_attention() -> None:
     q, k, v = sample(DType.F32, 2, 6, 4, 5), sample(DType.F32, 2, 2, 7, 5), sample(DType.F32, 2, 7, 2, 3)
     scale, fill, spare = sample(DType.F32), sample(DType.F32), sample(DType.F32)
@@ -477,6 +503,7 @@ with np.errstate(all="ignore"):
     add_attention()
     add_packed()
     add_packed_recurrences()
+    add_quantized()
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in CASES])

@@ -11,10 +11,18 @@ from onnx import TensorProto, helper
 
 from fornaxc.ir.ops.attention import LAYOUTS, Attention
 from fornaxc.ir.ops.packed import ACTIVATIONS
+from fornaxc.ir.ops.quantized import QuantizedLinear, packed_shape
+from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS, pack_conv_weight, pack_gru_weight, pack_matrix_weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
-TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
+TYPES = {
+    "float32": TensorProto.FLOAT,
+    "int8": TensorProto.INT8,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "uint8": TensorProto.UINT8,
+}
 LEAST, GREATEST = -0.5, 0.7
 ATTENTION = Attention()
 
@@ -29,10 +37,10 @@ class Case:
     wanted: list[Array]
 
 
-def onnx_run(nodes: list[Any], inputs: dict[str, Array], outputs: list[str]) -> list[Array]:
-    """What onnxruntime computes from these nodes of opset 17."""
+def onnx_run(nodes: list[Any], inputs: dict[str, Array], outputs: list[str], dtype: str = "float32") -> list[Array]:
+    """What onnxruntime computes from these nodes of opset 17, all of one type."""
     given = [helper.make_tensor_value_info(n, TYPES[a.dtype.name], a.shape) for n, a in inputs.items()]
-    found = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+    found = [helper.make_tensor_value_info(n, TYPES[dtype], None) for n in outputs]
     model = helper.make_model(helper.make_graph(nodes, "g", given, found), opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     options = ort.SessionOptions()
@@ -511,6 +519,64 @@ def product_cases() -> list[Case]:
     ]
 
 
+CODES = {"w": DType.I32, "f": DType.F32, "u": DType.U8, "b": DType.I8}
+
+
+def quantized(name: str, m: int, k: int, n: int, x: str, y: str, relu: bool, exact: bool = False) -> Case:
+    """A product of bytes; scales are powers of two, so that every result is exact and halves are many.
+
+    Weights of 7 bits are compared with onnxruntime, where sums of u8 by s8 overflow on some processors, and all `exact` ones with the IR's own operation.
+    """
+    rng = np.random.default_rng([m, k, n])
+    low, high = (-128, 128) if x == "b" else (0, 256)
+    rows = rng.integers(low, high, (m, k)).astype(CODES[x].numpy)
+    matrix = rng.integers(*((-128, 128) if exact else (-64, 64)), (k, n)).astype(np.int8)
+    zero = np.array([low + 37], np.int32)
+    w_zero = rng.integers(-9, 9, n).astype(np.int32) if relu else np.zeros(n, np.int32)
+    scale, bias = 2.0 ** rng.integers(-9, -5, n), rng.integers(-9, 9, n) / 4
+    floats = [scale.astype(np.float32), bias.astype(np.float32)]
+    steps = [np.array([1], np.float32), np.array([3], np.float32)]
+    dtype = CODES[y]
+    panels, quads, columns, depth = packed_shape(k, n)
+    filled = np.pad(matrix, ((0, quads * depth - k), (0, panels * columns - n)))
+    packed = filled.reshape(quads, depth, panels, columns).transpose(2, 0, 3, 1)
+    sums = (matrix.astype(np.int32) - w_zero).sum(0).astype(np.int32)
+    operands = [rows, packed, zero, sums, w_zero, *floats, *steps, integers(relu, relu)]
+    if exact:
+        op = QuantizedLinear(n, dtype, w_zero=True, relu=relu)
+        used = {DType.I32: 0, DType.F32: 2, DType.U8: 4, DType.I8: 4}[dtype]
+        return Case(name, f"quantized_{x}{y}", operands, list(op.evaluate(*operands[: 5 + used])))
+    node = helper.make_node
+    nodes = [node("MatMulInteger", ["x", "w", "xz", "wz"], ["t"])]
+    given = {"x": rows, "w": matrix, "xz": zero.astype(rows.dtype).reshape(()), "wz": w_zero.astype(np.int8)}
+    if dtype is not DType.I32:
+        given |= {"s": floats[0], "b": floats[1]}
+        nodes += [node("Cast", ["t"], ["c"], to=TensorProto.FLOAT), node("Mul", ["c", "s"], ["d"])]
+        nodes += [node("Add", ["d", "b"], ["e"]), node("Relu" if relu else "Identity", ["e"], ["f"])]
+    if dtype in (DType.U8, DType.I8):
+        given |= {"ys": steps[0].reshape(()), "yz": steps[1].astype(dtype.numpy).reshape(())}
+        nodes.append(node("QuantizeLinear", ["f", "ys", "yz"], ["q"]))
+    result = nodes[-1].output[0]
+    return Case(name, f"quantized_{x}{y}", operands, onnx_run(nodes, given, [result], dtype.numpy.name))
+
+
+def quantized_cases() -> list[Case]:
+    shapes = [(1, 1, 1), (1, 9, 40), (2, 4, 16), (7, 13, 67), (13, 64, 80), (5, 3, 130)]
+    kinds = [(x, y) for x in "ub" for y in "wfub"]
+    found = [
+        quantized(f"quantized {x} {y} {shape} {relu}", *shape, x, y, relu)
+        for x, y in kinds
+        for shape in shapes
+        for relu in (True, False)
+    ]
+    found += [quantized(f"quantized {x} {y}, all weights", 9, 33, 50, x, y, True, exact=True) for x, y in kinds]
+    for x in "ub":
+        found.append(quantized(f"quantized {x}, threads, columns", 20, 300, 500, x, "f", True))
+        found.append(quantized(f"quantized {x}, threads, rows", 700, 400, 70, x, "u", True))
+        found.append(quantized(f"quantized {x}, no rows", 0, 5, 20, x, "f", True, exact=True))
+    return found
+
+
 def reduction_cases() -> list[Case]:
     return [reduction(k, s, t) for k in range(4) for s in SHAPES for t in "fi"]
 
@@ -530,4 +596,5 @@ def all_cases() -> list[Case]:
         *softmax_cases(),
         *normalization_cases(),
         *product_cases(),
+        *quantized_cases(),
     ]

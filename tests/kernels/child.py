@@ -34,6 +34,15 @@ SIGNATURES: dict[str, tuple[list[str], list[str], int]] = {
     "normalize": (["f r n", "f n", "f n", "f 1", "i 1"], ["f r n"], 0),
     "product_i": (["i b m k", "i bw k n"], ["i b m n"], 0),
     "product_d": (["d b m k", "d bw k n"], ["d b m n"], 0),
+    **{
+        f"quantized_{x}{y}": (
+            [f"{x} m k", "b p q 16 4", "w 1", "w n", "w z", "f n", "f n", "f 1", "f 1", "i 2"],
+            [f"{y} m n"],
+            0,
+        )
+        for x in "ub"
+        for y in "wfub"
+    },
     "transpose_f2": (["f a b", "i 2", "f c d"], ["f c d"], 1),
     "transpose_f4": (["f a b c d", "i 4", "f e f g h"], ["f e f g h"], 1),
     "transpose_i5": (["i a b c d e", "i 5", "i f g h i j"], ["i f g h i j"], 1),
@@ -59,6 +68,7 @@ def main() -> None:
         driver.set_virtual_cpu_target(options.cpu)
     cpu = DeviceRef.CPU()
     dtypes = {"f": DType.float32, "d": DType.float64, "i": DType.int64, "b": DType.int8, "h": DType.int16}
+    dtypes |= {"u": DType.uint8, "w": DType.int32}
 
     def tensor_type(text: str) -> TensorType:
         kind, *dims = text.split()

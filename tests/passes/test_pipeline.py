@@ -49,7 +49,12 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
     [
         ("cpu", 1, (), {}),
         ("cpu", 3, ("tidy", "simplify"), {"tidy": "--no-pass", "simplify": "--no-pass"}),
-        ("gpu", 1, (), {"pack-recurrence": "for a CPU only", "fuse-attention": "for a CPU only"}),
+        (
+            "gpu",
+            1,
+            (),
+            dict.fromkeys(("fuse-quantized", "pack-recurrence", "fuse-attention"), "for a CPU only"),
+        ),
         (
             "gpu",
             2,
@@ -59,6 +64,7 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
                 "fuse-attention": "CPU",
                 "fuse-conv": "-O1",
                 "fuse-linear": "-O1",
+                "fuse-quantized": "CPU",
                 "pack-recurrence": "CPU",
                 "tidy": "--no-pass",
             },

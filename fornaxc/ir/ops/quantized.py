@@ -1,0 +1,89 @@
+"""Products of 8-bit integers by packed constant matrices: the CPU's own kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fornaxc.ir.dims import static
+from fornaxc.ir.ops.base import Array, Op, concrete, want
+from fornaxc.ir.ops.elementwise import cast_array
+from fornaxc.ir.types import DType, TensorType
+
+COLUMNS = 16  # of a panel of packed weights
+DEPTH = 4  # rows that lie together in a panel
+RESULTS = (DType.I32, DType.F32, DType.U8, DType.I8)
+
+
+def packed_shape(inner: int, columns: int) -> tuple[int, int, int, int]:
+    """The shape of a packed matrix [inner, columns]: panels, quads of rows, columns of a panel, rows of a quad; zeros fill it."""
+    return -(-columns // COLUMNS), -(-inner // DEPTH), COLUMNS, DEPTH
+
+
+def unpack(w: Array, inner: int, columns: int) -> Array:
+    """The matrix [inner, columns] of packed weights."""
+    panels, quads, width, depth = w.shape
+    return w.transpose(1, 3, 0, 2).reshape(quads * depth, panels * width)[:inner, :columns]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedLinear(Op):
+    """x [M, K] of u8 or i8 times packed i8 weights (`packed_shape`), with exact sums: [M, `columns`] of `dtype`.
+
+    Operands: x, w, x_zero i32[1], sums i32[N]; w_zero i32[N] where `w_zero`; unless `dtype` is i32: scale f32[N], bias f32[N]; where
+    it is u8 or i8: y_scale f32[1], y_zero f32[1]. The total is x w - x_zero * sums - (the sum of the row of x) * w_zero in i32, which wraps around: with
+    sums = the columns' sums of (w - w_zero), it is (x - x_zero) (w - w_zero). A float result is total * scale + bias, no less than 0 where
+    `relu`; 8 bits are round(that / y_scale) + y_zero, halves to even, saturated, NaN as 0: QuantizeLinear of ONNX.
+    """
+
+    columns: int
+    dtype: DType
+    w_zero: bool = False
+    relu: bool = False
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        want(len(types) == self.operands, lambda: f"quantized_linear takes {self.operands} operands, not {len(types)}")
+        x, w, *rest = types
+        want(x.rank == 2 and x.dtype in (DType.U8, DType.I8), lambda: f"quantized_linear wants bytes [M, K], not {x}")
+        want(isinstance(x.shape[1], int), lambda: f"quantized_linear wants a static K, not {x}")
+        want(self.dtype in RESULTS, lambda: f"quantized_linear gives no {self.dtype}")
+        packed = TensorType(DType.I8, packed_shape(static(x.shape[1]), self.columns))
+        want(w == packed, lambda: f"the packed weights must be {packed}, not {w}")
+        for found, wanted in zip(rest, self._vectors(), strict=True):
+            want(found == wanted, f"quantized_linear wants {wanted}, not {found}")
+        return (TensorType(self.dtype, (x.shape[0], self.columns)),)
+
+    @property
+    def operands(self) -> int:
+        return 2 + len(self._vectors())
+
+    def _vectors(self) -> list[TensorType]:
+        """The types of the operands after x and w."""
+        one, each = (1,), (self.columns,)
+        shapes = [(DType.I32, one), (DType.I32, each)]
+        if self.w_zero:
+            shapes.append((DType.I32, each))
+        if self.dtype is not DType.I32:
+            shapes += [(DType.F32, each)] * 2
+        if self.dtype in (DType.U8, DType.I8):
+            shapes += [(DType.F32, one)] * 2
+        return [TensorType(dtype, shape) for dtype, shape in shapes]
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        concrete(*arrays)
+        x, w, x_zero, sums, *rest = arrays
+        wide = x.astype(np.float64) @ unpack(w, x.shape[1], self.columns).astype(np.float64)  # exact below 2**53
+        total = wide.astype(np.int64) - x_zero.astype(np.int64) * sums
+        if self.w_zero:
+            total -= x.astype(np.int64).sum(1, keepdims=True) * rest.pop(0)
+        exact = total.astype(np.int32)
+        if self.dtype is DType.I32:
+            return (exact,)
+        scale, bias, *result = rest
+        with np.errstate(all="ignore"):
+            y = exact.astype(scale.dtype) * scale + bias
+            y = np.where(y < 0, np.zeros((), y.dtype), y) if self.relu else y
+            if not result:
+                return (y,)
+            return (cast_array(np.round(y / result[0]) + result[1], self.dtype),)

@@ -1,0 +1,256 @@
+"""Products of quantised numbers become one operation of exact sums; what is none of them stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from composed import Array, Form, counts, imported
+
+from fornaxc.ir.checker import check
+from fornaxc.ir.graph import Graph
+from fornaxc.ir.interpreter import run
+from fornaxc.ir.ops import QuantizedLinear
+from fornaxc.ir.serialize import graph_digest
+from fornaxc.ir.types import DType
+from fornaxc.passes.fuse_quantized import DEEPEST, fuse_quantized
+from fornaxc.passes.pipeline import optimize
+from fornaxc.passes.prepack import prepack
+
+K, N = 10, 18
+MICROSOFT = {"domain": "com.microsoft"}
+
+
+def whole(shape: tuple[int, ...], dtype: Any = np.int8, seed: int = 0) -> Array:
+    """Bytes, signed ones of 7 bits: in onnxruntime sums of u8 by s8 overflow on some processors."""
+    low, high = (-64, 64) if np.dtype(dtype).kind == "i" else (0, 128)
+    return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def steps(size: int | None) -> Array:
+    """Scales: one, or one for each column."""
+    return np.float32(0.01) if size is None else (0.01 + np.arange(size) / 1000).astype(np.float32)
+
+
+def restored(
+    f: Form, x: str | Array, scale: Array, zero: Array | None = None, axis: int = 1, dtype: Any = np.uint8
+) -> str:
+    """DequantizeLinear of bytes, or of what QuantizeLinear makes of a value."""
+    limits = [f.constant(scale, np.float32)]
+    if zero is not None:
+        limits.append(f.constant(zero, x.dtype if isinstance(x, np.ndarray) else dtype))
+    if isinstance(x, np.ndarray):
+        return f("DequantizeLinear", f.constant(x, x.dtype), *limits, axis=axis)
+    return f("DequantizeLinear", f("QuantizeLinear", x, *limits, axis=axis), *limits, axis=axis)
+
+
+def linear(model: onnx.ModelProto, samples: list[Array], dtype: Any = np.float32) -> tuple[QuantizedLinear, Graph]:
+    """The one product that the pass makes of a model, and its graph, which gives the numbers of before and of onnxruntime: bytes within one step."""
+    before = imported(model)
+    graph = fuse_quantized(before)
+    check(graph)
+    (found,) = (n.op for n in prepack(graph).nodes if isinstance(n.op, QuantizedLinear))
+    given = dict(zip(before.input_names, samples, strict=True))
+    (reference,) = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+        None, given
+    )
+    for wanted in (run(before, samples)[0], reference):
+        (y,) = run(graph, samples)
+        assert (y.dtype, y.shape) == (np.dtype(dtype), wanted.shape)
+        if np.dtype(dtype).kind == "f":
+            np.testing.assert_allclose(y, wanted, 1e-5, 1e-5)
+        else:
+            assert np.abs(y.astype(int) - wanted).max() <= 1
+            assert (y != wanted).mean() < 0.02
+    return found, graph
+
+
+@pytest.mark.parametrize("w_type", [np.int8, np.uint8])
+@pytest.mark.parametrize(("x_type", "zero"), [(np.uint8, None), (np.uint8, 128), (np.int8, -3)])
+@pytest.mark.parametrize(("columns", "w_zero"), [(None, 0), (N, 0), (None, 3), (N, 5)])
+def test_dequantised_bytes(w_type: Any, x_type: Any, zero: int | None, columns: int | None, w_zero: int) -> None:
+    f = Form((2, "m", K))
+    left = restored(f, "x", np.float32(0.03), None if zero is None else np.array(zero), dtype=x_type)
+    scale = steps(columns)
+    right = restored(f, whole((K, N), w_type), scale, np.full(scale.shape, w_zero))
+    op, _ = linear(f.model(f("MatMul", left, right)), [numbers(2, 3, K)])
+    assert op == QuantizedLinear(N, DType.F32, w_zero=bool(w_zero) or w_type is np.uint8)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_follows_is_inside(wide: bool) -> None:
+    f = Form(("m", K))
+    product = f("MatMul", restored(f, "x", 0.03, np.array(120)), restored(f, whole((K, N)), steps(N)))
+    y = f("Relu", f("Add", f.constant(numbers(N)), product))
+    bytes_ = f("QuantizeLinear", y, f.constant(0.02), f.constant(7, np.uint8))
+    model = f.model(
+        f("DequantizeLinear", bytes_, 0.02, f.constant(7, np.uint8)) if wide else bytes_,
+        dtype=None if wide else np.uint8,
+    )
+    before = imported(model)
+    after = fuse_quantized(before)
+    (op,) = (n.op for n in prepack(after).nodes if isinstance(n.op, QuantizedLinear))
+    assert op == QuantizedLinear(N, DType.U8, relu=True)
+    x = numbers(40, K)
+    (found,), (wanted,) = run(after, [x]), run(before, [x])
+    assert np.abs(found.astype(float) - wanted).max() <= (0.0201 if wide else 1)
+    assert (found != wanted).mean() < 0.01
+    assert not {"mat_mul", "relu"} & counts(prepack(after)).keys()
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_a_transposed_matrix(per_row: bool) -> None:
+    f = Form(("m", K))
+    right = f("Transpose", restored(f, whole((N, K)), steps(N if per_row else None), axis=0), perm=[1, 0])
+    linear(f.model(f("MatMul", restored(f, "x", 0.03, np.array(3)), right)), [numbers(4, K)])
+
+
+def test_gemm() -> None:
+    f = Form(("m", K))
+    operands = restored(f, "x", 0.03, np.array(3)), restored(f, whole((N, K)), steps(None)), f.constant(numbers(N))
+    op, graph = linear(f.model(f("Gemm", *operands, transB=1)), [numbers(4, K)])
+    assert op == QuantizedLinear(N, DType.F32)
+    assert prepack(graph).nodes[-1].op == op, "the bias is inside"
+
+
+def byte_input(shape: tuple[int | str, ...], dtype: Any = np.uint8) -> Form:
+    return Form(shape, dtype=dtype)
+
+
+def test_integer_product() -> None:
+    f = byte_input(("m", K))
+    zeros = f.constant(3, np.uint8), f.constant(np.arange(N) - 5, np.int8)
+    y = f("MatMulInteger", "x", f.constant(whole((K, N)), np.int8), *zeros)
+    op, _ = linear(f.model(y, dtype=np.int32), [whole((5, K), np.uint8)], np.int32)
+    assert op == QuantizedLinear(N, DType.I32, w_zero=True)
+
+
+def test_integer_product_as_floats() -> None:
+    f = byte_input((2, "m", K), np.int8)
+    total = f("Cast", f("MatMulInteger", "x", f.constant(whole((K, N)), np.int8), f.constant(3, np.int8)), to=1)
+    y = f("Add", f("Mul", total, f.constant(steps(N), np.float32)), f.constant(numbers(N), np.float32))
+    op, _ = linear(f.model(y, dtype=np.float32), [whole((2, 3, K))])
+    assert op == QuantizedLinear(N, DType.F32)
+
+
+def test_dynamic_quantisation() -> None:
+    f = Form(("m", K))
+    operands = "x", f.constant(whole((K, N)), np.int8), f.constant(steps(N)), f.constant(np.arange(N) - 9, np.int8)
+    y = f("DynamicQuantizeMatMul", *operands, f.constant(numbers(N)), **MICROSOFT)
+    op, _ = linear(with_microsoft(f.model(y)), [numbers(7, K)])
+    assert op == QuantizedLinear(N, DType.F32, w_zero=True)
+
+
+def with_microsoft(model: onnx.ModelProto) -> onnx.ModelProto:
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def test_integer_to_float() -> None:
+    f = byte_input(("m", K))
+    limits = f.constant(0.02, np.float32), f.constant(steps(N), np.float32), f.constant(4, np.uint8)
+    y = f("MatMulIntegerToFloat", "x", f.constant(whole((K, N)), np.int8), *limits, **MICROSOFT)
+    op, _ = linear(with_microsoft(f.model(y, dtype=np.float32)), [whole((5, K), np.uint8)])
+    assert op == QuantizedLinear(N, DType.F32)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_quantised_product(dtype: Any) -> None:
+    f = byte_input(("m", K), dtype)
+    x = [f.constant(0.02, np.float32), f.constant(4, dtype)]
+    w = [f.constant(whole((K, N)), np.int8), f.constant(steps(None), np.float32), f.constant(0, np.int8)]
+    y = f("QLinearMatMul", "x", *x, *w, f.constant(0.05, np.float32), f.constant(9, dtype))
+    op, _ = linear(f.model(y, dtype=dtype), [whole((50, K), dtype)], dtype)
+    assert op.dtype is (DType.U8 if dtype is np.uint8 else DType.I8)
+
+
+def test_halves_go_to_even_and_what_is_beyond_saturates() -> None:
+    f = Form(("m", 1))
+    product = f(
+        "MatMul",
+        restored(f, "x", 1.0, np.array(0), dtype=np.int8),
+        restored(f, np.array([[1, 100, -100]], np.int8), 1.0),
+    )
+    model = f.model(f("QuantizeLinear", product, f.constant(2.0), f.constant(10, np.uint8)), dtype=np.uint8)
+    _, graph = linear(model, [np.array([[1], [3], [5], [-1], [-3]], np.float32)], np.uint8)
+    (found,) = run(graph, [np.array([[1], [3], [5], [-1], [-3]], np.float32)])
+    np.testing.assert_array_equal(found, [[10, 60, 0], [12, 160, 0], [12, 255, 0], [10, 0, 60], [8, 0, 160]])
+
+
+def test_another_model_of_the_structure_is_the_same_program() -> None:
+    def digest(seed: int, zero: int) -> str:
+        f = Form(("m", K))
+        left = restored(f, "x", 0.03 + seed, np.array(zero))
+        right = restored(f, whole((K, N), seed=seed), steps(N) * (1 + seed), np.arange(N) - zero)
+        y = f("Relu", f("Add", f("MatMul", left, right), f.constant(numbers(N, seed=seed))))
+        y = f("QuantizeLinear", y, f.constant(0.02 + seed), f.constant(zero, np.uint8))
+        graph = prepack(optimize(imported(f.model(y, dtype=np.uint8)), "cpu"))
+        assert counts(graph)["quantized_linear"] == 1
+        return graph_digest(graph)
+
+    assert digest(0, 3) == digest(1, 77)
+
+
+def stays(f: Form, y: str, dtype: Any = np.float32) -> Graph:
+    graph = fuse_quantized(imported(f.model(y, dtype=dtype)))
+    assert not any(isinstance(n.op, QuantizedLinear) for n in graph.nodes)
+    return graph
+
+
+def test_a_matrix_that_is_no_constant_stays() -> None:
+    f = Form(("m", K), (K, N))
+    stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, "x1", 0.1, np.array(3))))
+
+
+def test_numbers_that_are_not_quantised_stay() -> None:
+    f = Form(("m", K))
+    stays(f, f("MatMul", "x", restored(f, whole((K, N)), steps(N))))
+    f = Form(("m", K))
+    stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), f.constant(numbers(K, N))))
+
+
+def test_scales_along_the_sum_stay() -> None:
+    f = Form(("m", K))
+    stays(f, f("MatMul", restored(f, "x", steps(K), np.full(K, 3)), restored(f, whole((K, N)), steps(N))))
+    f = Form(("m", K))
+    stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, whole((K, N)), steps(K), axis=0)))
+
+
+def test_sums_that_may_overflow_stay_in_floats() -> None:
+    for inner, fused in ((DEEPEST, 1), (DEEPEST + 1, 0)):
+        f = Form(("m", inner))
+        y = f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, whole((inner, 16)), steps(16)))
+        graph = fuse_quantized(imported(f.model(y)))
+        assert counts(graph)["quantized_linear"] == fused
+
+
+def test_a_product_that_is_used_twice_stays_a_float() -> None:
+    f = Form(("m", K))
+    y = f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, whole((K, N)), steps(N)))
+    both = f("Add", f("Relu", y), f("DequantizeLinear", f("QuantizeLinear", y, 0.1), 0.1))
+    op, graph = linear(f.model(both), [numbers(4, K) / 10])
+    assert op == QuantizedLinear(N, DType.F32)
+    assert counts(prepack(graph))["quantized_linear"] == 1
+
+
+def test_a_residual_and_a_gate_stay_outside() -> None:
+    f = Form(("m", K), ("m", N))
+    y = f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, whole((K, N)), steps(N)))
+    op, graph = linear(f.model(f("Mul", f("Add", y, "x1"), "x1")), [numbers(4, K), numbers(4, N)])
+    assert op == QuantizedLinear(N, DType.F32)
+    assert counts(graph)["add"] >= 1
+
+
+def test_a_factor_after_a_bias_stays_outside() -> None:
+    f = Form(("m", K))
+    y = f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, whole((K, N)), steps(N)))
+    y = f("Mul", f("Relu", f("Add", y, f.constant(numbers(N)))), f.constant(-steps(N)))
+    op, _ = linear(f.model(y), [numbers(4, K)])
+    assert op == QuantizedLinear(N, DType.F32, relu=True)
