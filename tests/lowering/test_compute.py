@@ -29,6 +29,7 @@ from fornaxc.ir.ops import (
     MatMul,
     PackConv,
     Pool,
+    QuantizedLinear,
     Reduce,
     RmsNorm,
     Rnn,
@@ -36,6 +37,7 @@ from fornaxc.ir.ops import (
     Unary,
     While,
 )
+from fornaxc.ir.ops.quantized import packed_shape
 from fornaxc.ir.types import DType, TensorType, dtype_of
 
 SUITE = Suite()
@@ -421,6 +423,30 @@ def add_control() -> None:
     )
 
 
+def add_quantized() -> None:
+    inner, columns = 10, 18
+    w = RNG.integers(-128, 128, packed_shape(inner, columns)).astype(np.int8)
+    sums, zeros = (RNG.integers(-99, 99, columns).astype(np.int32) for _ in range(2))
+    scale, bias = (0.001 + np.abs(normal(columns)) / 1000), normal(columns)
+    for dtype, data, floats in (
+        (DType.I32, np.uint8, []),
+        (DType.F32, np.int8, [scale, bias]),
+        (DType.U8, np.uint8, [scale, bias, np.float32([0.25]), np.float32([3])]),
+        (DType.I8, np.int8, [scale, bias, np.float32([0.25]), np.float32([3])]),
+    ):
+        shifted = data is np.uint8
+        op = QuantizedLinear(columns, dtype, w_zero=shifted, relu=dtype is DType.F32)
+        vectors = [w, np.array([7], np.int32), sums, *([zeros] if shifted else []), *floats]
+
+        def build(b: GraphBuilder, x: Value, op: QuantizedLinear = op, vectors: list[Any] = vectors) -> Value:
+            return b.emit(op, x, *[weight(b, v) for v in vectors])
+
+        x = RNG.integers(0, 256, (5, inner)).astype(np.uint8).view(data)
+        SUITE.add(f"quantized_linear_{dtype}", build, x, shapes=[["m", inner]])
+        SUITE.add(f"quantized_linear_{dtype}_no_rows", build, x[:0], shapes=[["m", inner]])
+
+
+add_quantized()
 add_matmul()
 add_windows()
 add_packed_convolutions()
@@ -431,6 +457,10 @@ add_control()
 
 
 QUICK = (
+    "quantized_linear_i32",
+    "quantized_linear_f32",
+    "quantized_linear_u8",
+    "quantized_linear_i8",
     "matmul_stack",
     "matmul_empty_sum",
     "matmul_symbolic_sum_0",
