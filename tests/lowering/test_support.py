@@ -16,7 +16,7 @@ from fornaxc.errors import UnsupportedError
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Origin
-from fornaxc.ir.ops import Attention, Binary, Cast, Cumulative, DynamicRange, If, TopK, Unary
+from fornaxc.ir.ops import Attention, Binary, Cast, Cumulative, DynamicRange, If, QuantizedLinear, TopK, Unary
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering.support import unsupported
 
@@ -91,8 +91,8 @@ def test_every_case_lowers(module: object, kind: str) -> None:
     from fornaxc.lowering.lower import lower_graph
 
     for name, graph, _ in module.SUITE.cases.values():
-        if kind == "gpu" and any(isinstance(node.op, Attention) for node in graph.nodes):
-            assert unsupported(graph, kind), name  # one operator on the CPU alone: the pass that makes it is too
+        if kind == "gpu" and any(isinstance(node.op, Attention | QuantizedLinear) for node in graph.nodes):
+            assert unsupported(graph, kind), name  # operations of the CPU alone: the passes that make them are too
             continue
         try:
             lower_graph(graph, device_kind=kind, name="g", module=Module())
