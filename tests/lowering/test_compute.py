@@ -37,7 +37,7 @@ from fornaxc.ir.ops import (
     Unary,
     While,
 )
-from fornaxc.ir.ops.quantized import packed_shape
+from fornaxc.ir.ops.quantized import packed_shape, unpack
 from fornaxc.ir.types import DType, TensorType, dtype_of
 
 SUITE = Suite()
@@ -426,7 +426,7 @@ def add_control() -> None:
 def add_quantized() -> None:
     inner, columns = 10, 18
     w = RNG.integers(-128, 128, packed_shape(inner, columns)).astype(np.int8)
-    sums, zeros = (RNG.integers(-99, 99, columns).astype(np.int32) for _ in range(2))
+    zeros = RNG.integers(-99, 99, columns).astype(np.int32)
     scale, bias = (0.001 + np.abs(normal(columns)) / 1000), normal(columns)
     for dtype, data, floats in (
         (DType.I32, np.uint8, []),
@@ -436,6 +436,7 @@ def add_quantized() -> None:
     ):
         shifted = data is np.uint8
         op = QuantizedLinear(columns, dtype, w_zero=shifted, relu=dtype is DType.F32)
+        sums = (unpack(w, inner, columns) - zeros * shifted).sum(0).astype(np.int32)
         vectors = [w, np.array([7], np.int32), sums, *([zeros] if shifted else []), *floats]
 
         def build(b: GraphBuilder, x: Value, op: QuantizedLinear = op, vectors: list[Any] = vectors) -> Value:

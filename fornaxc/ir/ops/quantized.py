@@ -32,8 +32,9 @@ class QuantizedLinear(Op):
     """x [M, K] of u8 or i8 times packed i8 weights (`packed_shape`), with exact sums: [M, `columns`] of `dtype`.
 
     Operands: x, w, x_zero i32[1], sums i32[N]; w_zero i32[N] where `w_zero`; unless `dtype` is i32: scale f32[N], bias f32[N]; where
-    it is u8 or i8: y_scale f32[1], y_zero f32[1]. The total is x w - x_zero * sums - (the sum of the row of x) * w_zero in i32, which wraps around: with
-    sums = the columns' sums of (w - w_zero), it is (x - x_zero) (w - w_zero). A float result is total * scale + bias, no less than 0 where
+    it is u8 or i8: y_scale f32[1], y_zero f32[1]. `sums` must be the columns' sums of (w - w_zero): a kernel that reads x with an offset relies on
+    it. The total x w - x_zero * sums - (the sum of the row of x) * w_zero in i32, which wraps around, is then
+    (x - x_zero) (w - w_zero). A float result is total * scale + bias, no less than 0 where
     `relu`; 8 bits are round(that / y_scale) + y_zero, halves to even, saturated, NaN as 0: QuantizeLinear of ONNX.
     """
 
