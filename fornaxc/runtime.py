@@ -21,6 +21,10 @@ from fornaxc.ir.types import DType, TensorType
 from fornaxc.replay import Replay
 from fornaxc.signature import check_inputs
 
+PLAIN = frozenset(t for t in DType if t.numpy.kind in "iufb" and t.numpy.isbuiltin == 1)
+"""The types that numpy itself has, so that DLPack carries them."""
+JUDGED = 64  # sets of types and shapes of inputs that a model remembers
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -41,6 +45,7 @@ class Model:
             Constraint(_dim(left), relation, _dim(right), why)
             for left, relation, right, why in artifact.config["constraints"]
         ]
+        self._judged: set[Any] = set()
         self._engine = engine
         self._device = device
         self._keep = keep  # the mapped weights must outlive the engine's model
@@ -57,9 +62,20 @@ class Model:
 
     def prepare(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The inputs, checked, as buffers on the device, in the order of the signature: the first of the three steps of `run`."""
-        signature = {t.name: t.type for t in self.inputs}
-        arrays, _ = check_inputs(signature, self._constraints, inputs)
-        return [to_buffer(array, signature[name].dtype, self._device) for name, array in arrays.items()]
+        arrays = self._accepted(inputs)
+        return [to_buffer(a, t.type.dtype, self._device) for a, t in zip(arrays, self.inputs, strict=True)]
+
+    def _accepted(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The arrays in the order of the signature. Types and shapes that were judged once are not judged again."""
+        if len(inputs) == len(self.inputs):
+            given: list[Any] = [inputs.get(t.name) for t in self.inputs]
+            if all(type(a) is np.ndarray for a in given) and _kind(given) in self._judged:
+                return given
+        arrays, _ = check_inputs({t.name: t.type for t in self.inputs}, self._constraints, inputs)
+        found = list(arrays.values())
+        if len(self._judged) < JUDGED:
+            self._judged.add(_kind(found))
+        return found
 
     def execute(self, buffers: Sequence[Any]) -> list[Any]:
         """Start the program, whose results a GPU may still be computing when this returns: `synchronize` waits for them."""
@@ -111,7 +127,7 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     try:
         compiled = engine.read(io.BytesIO(artifact.read(media.MEF)))
         registry = {
-            f"w{i}": to_buffer(a, t.dtype, device) if on_gpu or not _plain(t.dtype) else a
+            f"w{i}": to_buffer(a, t.dtype, device) if on_gpu or t.dtype not in PLAIN else a
             for i, (a, t) in enumerate(zip(arrays, types, strict=True))
         }
         model = session.init(compiled, weights_registry=registry)
@@ -132,19 +148,20 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _plain(dtype: DType) -> bool:
-    """Whether numpy itself has the type, so that DLPack carries it."""
-    return dtype.numpy.kind in "iufb" and dtype.numpy.isbuiltin == 1
+def _kind(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([(a.dtype, a.shape) for a in arrays])
 
 
 def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
     """An array of any element type as a buffer on a device; of a small one, its storage."""
     from max.driver import Buffer
 
+    if dtype in PLAIN and dtype is not DType.BOOL:
+        return Buffer.from_numpy(np.ascontiguousarray(array).reshape(array.shape)).to(device)
     contiguous = np.ascontiguousarray(stored(array, dtype)).reshape(array.shape)
     if dtype is DType.BOOL:  # MAX cannot take a rank-0 array of bool
         buffer = Buffer.from_numpy(contiguous.reshape(-1)).view(max_dtype(dtype), array.shape)
-    elif _plain(dtype) or dtype.is_small:
+    elif dtype.is_small:
         buffer = Buffer.from_numpy(contiguous)
     else:
         buffer = Buffer.from_numpy(contiguous.view(np.uint16)).view(max_dtype(dtype), array.shape)
@@ -157,7 +174,7 @@ def to_array(buffer: Any, dtype: DType) -> Array:
     from max.dtype import DType as MaxDType
 
     host = buffer.to(CPU())
-    if _plain(dtype):
+    if dtype in PLAIN:
         return np.array(host.to_numpy())
     if dtype.is_small:
         return restored(np.array(host.to_numpy()), dtype)
