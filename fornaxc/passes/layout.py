@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import (
     Binary,
@@ -20,6 +20,7 @@ from fornaxc.ir.ops import (
     Pad,
     Pool,
     Reduce,
+    Reshape,
     Select,
     Slice,
     Softmax,
@@ -27,9 +28,11 @@ from fornaxc.ir.ops import (
     Unary,
 )
 from fornaxc.passes.constness import Constness
+from fornaxc.passes.regrouped import regrouped
 from fornaxc.passes.rewrite import holds, rewrite
 
 Perm = tuple[int, ...]
+T = TypeVar("T")
 
 
 def sink_transposes(graph: Graph) -> Graph:
@@ -45,6 +48,8 @@ def sink_transposes(graph: Graph) -> Graph:
         facts.catch_up(b)
         if isinstance(node.op, Transpose):
             return _transpose(node, b, twins)
+        if isinstance(node.op, Reshape):
+            return _reshape(node, b, twins)
         found = [twins[v] for v in node.inputs if v in twins]
         if not found or len(node.outputs) != 1:
             return None
@@ -75,6 +80,45 @@ def _transpose(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm
     return None
 
 
+def _reshape(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]) -> Sequence[Value] | None:
+    """A reshape that splits or merges channels, of data whose channels lie last, where they lie: transposed inside a merged axis if need be."""
+    (value,) = node.inputs
+    if value not in twins:
+        return None
+    twin, perm = twins[value]
+    shape = node.outputs[0].type.shape
+    groups = regrouped(value.type.shape, shape)
+    if groups is None:
+        return None
+    groups.sort(key=lambda group: min((perm[i] for i in group[0]), default=-1))
+    axes = [perm[i] for group, _ in groups for i in group]  # those of the twin that count, as they have to lie
+    order = [o for _, group in groups for o in group]
+    result_perm = tuple(order.index(o) for o in range(len(shape)))
+    if axes == sorted(axes):
+        if perm != _from_channels_last(len(perm)):
+            return None
+    elif result_perm != _from_channels_last(len(shape)) or any(
+        _spread([perm[i] for i in group]) for group, _ in groups
+    ):
+        return None
+    ones = [a for a in range(len(perm)) if a not in axes]
+    inner = compose.transpose(b, twin, (*ones, *axes)) if axes != sorted(axes) else twin
+    y = compose.reshape(b, inner, tuple(shape[o] for o in order))
+    result = compose.transpose(b, y, result_perm)
+    if result is not y:
+        twins[result] = (y, result_perm)
+    return [result]
+
+
+def _from_channels_last(rank: int) -> Perm:
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def _spread(axes: Sequence[int]) -> bool:
+    """Whether other axes lie between these."""
+    return bool(axes) and max(axes) - min(axes) >= len(axes)
+
+
 def inverse(perm: Perm) -> Perm:
     return tuple(perm.index(i) for i in range(len(perm)))
 
@@ -88,8 +132,6 @@ def _in_layout(
     if value.type.rank != len(perm):
         return value if value.type.rank <= 1 else None  # an index vector, a fill: not of the data's layout
     back = inverse(perm)
-    if facts.is_constant(value):
-        return compose.transpose(b, value, back)
     inner = facts.unbroadcast(value)
     wide = [d for d in inner.type.shape if d != 1]
     if inner is not value and inner in twins and twins[inner][1] == perm:
@@ -97,12 +139,12 @@ def _in_layout(
     if inner is not value and (len(wide) <= 1 or facts.is_constant(inner)):
         moved = compose.transpose(b, inner, back)
         return b.emit(BroadcastTo(_moved(value.type.shape, back)), moved)
-    if len(wide) <= 1:
+    if len(wide) <= 1 or facts.is_constant(value):
         return compose.transpose(b, value, back)
     return None
 
 
-def _moved(items: Sequence[Dim], perm: Perm) -> tuple[Dim, ...]:
+def _moved(items: Sequence[T], perm: Sequence[int]) -> tuple[T, ...]:
     return tuple(items[p] for p in perm)
 
 
@@ -131,6 +173,16 @@ def _permuted(node: Node, perm: Perm) -> Op | None:
 
 
 def _pool(op: Pool, rank: int, perm: Perm) -> Pool | None:
-    """A pool over the last axes as one over the axes before the channels."""
-    from_channels_last = (0, rank + 1, *range(1, rank + 1))
-    return replace(op, channels_last=True) if not op.channels_last and perm == from_channels_last else None
+    """A pool over the last axes as one over the axes before the channels, or over the same axes in another order."""
+    if op.channels_last:
+        return None
+    if perm == (0, rank + 1, *range(1, rank + 1)):
+        return replace(op, channels_last=True)
+    first = len(perm) - rank
+    if perm[:first] != tuple(range(first)):
+        return None
+    order = [p - first for p in inverse(perm)[first:]]
+    window, strides, low, high, dilations = (
+        _moved(given, order) for given in (op.window, op.strides, op.low, op.high, op.dilations)
+    )
+    return replace(op, window=window, strides=strides, low=low, high=high, dilations=dilations)
