@@ -13,7 +13,9 @@ from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Conv, ConvNhwc, PackConv, Unary
 from fornaxc.ir.types import DType
+from fornaxc.passes.activations import clipped, hard_swish
 from fornaxc.passes.constness import Constness
+from fornaxc.passes.forms import Forms
 from fornaxc.passes.rewrite import holds, rewrite, use_counts
 
 TO_NHWC = (0, 2, 3, 1)
@@ -29,18 +31,19 @@ def fuse_conv(graph: Graph) -> Graph:
         return graph
     uses = use_counts(graph)
     fused: dict[Value, tuple[ConvNhwc, tuple[Value, ...]]] = {}
-    facts = Constness(graph.constants)
+    facts, forms = Constness(graph.constants), Forms(graph)
 
     def visit(node: Node, b: GraphBuilder) -> Sequence[Value] | None:
         if b.parent is not None:
             return None
         facts.catch_up(b)
+        forms.see(node)
         if isinstance(node.op, Conv):
             made = _convolution(node, b, facts)
         elif isinstance(node.op, Binary) and node.op.fn == "add":
             made = _bias_or_residual(node, b, facts, fused, uses)
         else:
-            made = _activation(node, facts, fused, uses)
+            made = _activation(node, forms, fused, uses)
         if made is None:
             return None
         y = b.emit(made[0], *made[1])
@@ -105,14 +108,20 @@ def _bias_or_residual(
     return None
 
 
-def _activation(node: Node, facts: Constness, fused: dict[Value, Fused], uses: dict[Value, int]) -> Fused | None:
-    if not node.inputs:
-        return None
-    x = node.inputs[0]
-    made = _plain(fused.get(x))
-    if made is None or uses[x] > 1:
-        return None
-    kernel, operands = made
+def _activation(node: Node, forms: Forms, fused: dict[Value, Fused], uses: dict[Value, int]) -> Fused | None:
     if isinstance(node.op, Unary) and node.op.fn in ("relu", "silu", "sigmoid"):
-        return replace(kernel, activation=node.op.fn), operands
+        made = _taken(node.inputs[0], 1, fused, uses)
+        return made and (replace(made[0], activation=node.op.fn), made[1])
+    if not isinstance(node.op, Binary):
+        return None
+    bounded, gated = clipped(forms, node.outputs[0]), hard_swish(forms, node.outputs[0])
+    if bounded is not None and (made := _taken(bounded[0], 1, fused, uses)):
+        return replace(made[0], activation="clip", least=bounded[1], greatest=bounded[2]), made[1]
+    if gated is not None and (made := _taken(gated, 2, fused, uses)):
+        return replace(made[0], activation="hardswish"), made[1]
     return None
+
+
+def _taken(x: Value, times: int, fused: dict[Value, Fused], uses: dict[Value, int]) -> Fused | None:
+    """The convolution that made `x`, where it can take something and nothing else uses `x`, which the activation does so many times."""
+    return _plain(fused.get(x)) if uses[x] <= times else None

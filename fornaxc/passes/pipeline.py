@@ -25,6 +25,7 @@ from fornaxc.passes.fuse_linear import fuse_linear
 from fornaxc.passes.fuse_quantized import fuse_quantized
 from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.pack_recurrence import pack_recurrence
+from fornaxc.passes.scale_channels import scale_channels
 from fornaxc.passes.simplify import simplify
 from fornaxc.passes.volumes import flatten_volumes
 from fornaxc.passes.widen_small import widen_small
@@ -85,6 +86,12 @@ PASSES: tuple[Pass, ...] = (
         "fuse-quantized",
         fuse_quantized,
         "products of 8-bit integers by constant matrices, between QuantizeLinear and DequantizeLinear too, as one kernel of exact sums",
+        ("cpu",),
+    ),
+    Pass(
+        "scale-channels",
+        scale_channels,
+        "scales of channels that no convolution before them takes in as convolutions of one tap, whose kernel serves all shapes",
         ("cpu",),
     ),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),

@@ -79,6 +79,7 @@ def test_a_pass_that_is_left_out_or_not_for_the_target_says_so(cli: Cli, model: 
         "fuse-linear",
         "fuse-quantized",
         "pack-recurrence",
+        "scale-channels",
     }
     assert not rows(cli("inspect", model, "--passes", "-t", "nvidia", "--json").document)["fuse-conv"]["left_out"]
 
