@@ -105,7 +105,7 @@ class _Search:
         maker = self._only(product)
         if maker is None or not isinstance(maker.op, MatMul) or maker.inputs[1].type.rank != rank:
             return None
-        if product.type.dtype not in FLOATS or product.type.shape[-3] != weights.type.shape[-3]:
+        if product.type.dtype not in FLOATS:
             return None
         y = self._emit(maker.inputs, values, weights.type.shape, scales, mask, [] if spare is None else [spare])
         result = compose.cast(self.b, y, weights.type.dtype)
@@ -194,11 +194,13 @@ class _Search:
             shape = (1, *shape)
             q, turned_k, v = (compose.unsqueeze(b, x, (0,)) for x in (q, turned_k, v))
             mask = [compose.unsqueeze(b, m, (0,)) if m.type.rank == 3 else m for m in mask]
+        q, turned_k = (compose.rebind(b, x, (*shape[:2], *x.type.shape[2:])) for x in (q, turned_k))
         k, k_layout = self._keys(turned_k)
         k, light = self._without_factor(k)
         if k_layout == "bhlc":
-            fewer = [self._shared(x) for x in (k, v)]
-            k, v = (x if None in fewer else y or x for x, y in zip((k, v), fewer, strict=True))
+            fewer_k, fewer_v = self._shared(k), self._shared(v)
+            if fewer_k is not None and fewer_v is not None and fewer_k.type.shape[1] == fewer_v.type.shape[1]:
+                k, v = fewer_k, fewer_v
             k, k_layout = self._outside(k)
         q, q_layout = self._outside(q)
         v, v_layout = self._outside(v)
@@ -252,7 +254,9 @@ class _Search:
         if source.type.rank != 5 or source.type.shape[2] != 1 or not isinstance(source.type.shape[1], int):
             return None
         each = spread.op.shape[2]
-        if spread.op.shape != (batch, source.type.shape[1], each, length, size) or spread.op.shape[1] * each != heads:
+        if not isinstance(each, int) or spread.op.shape[1] * each != heads:
+            return None
+        if spread.op.shape != (batch, source.type.shape[1], each, length, size):
             return None
         if source.type.shape != (batch, spread.op.shape[1], 1, length, size):
             return None

@@ -12,7 +12,7 @@ import pytest
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import symbol
+from fornaxc.ir.dims import Dim, symbol
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
 from fornaxc.ir.ops import Attention, BroadcastTo, MatMul, Reshape, Softmax, Transpose
@@ -173,6 +173,39 @@ def test_shared_heads_are_not_copied(scaled: bool) -> None:
     graph = net(build, symbolic=True, k=(B, 2, S, C), v=(B, 2, S, N))
     fused(graph)
     assert not any(v.type.shape[1:] == (H, S, C) for n in optimize(graph, "cpu").nodes for v in n.outputs)
+
+
+def spread(b: GraphBuilder, x: Value, each: Dim) -> Value:
+    """Each head `each` times, next to one another."""
+    batch, heads, length, size = x.type.shape
+    wide = b.emit(BroadcastTo((batch, heads, each, length, size)), compose.unsqueeze(b, x, (2,)))
+    return compose.reshape(b, wide, (batch, heads * each, length, size))
+
+
+def test_keys_and_values_that_share_other_heads() -> None:
+    def build(b: GraphBuilder, x: dict[str, Value]) -> Value:
+        return attend(b, x["q"], turned(b, spread(b, x["k"], 3)), spread(b, x["v"], 2))
+
+    fused(net(build, k=(B, 2, S, C), v=(B, 3, S, N)))
+
+
+def test_heads_that_are_shared_by_a_number_that_the_run_time_knows() -> None:
+    b, each = GraphBuilder(), symbol("each")
+    shapes = (B, 2 * each, M, C), (B, 2, S, C), (B, 2, S, N), (each,)
+    q, k, v, _ = (b.input(TensorType(DType.F32, s), f"x{i}") for i, s in enumerate(shapes))
+    graph = b.finish([attend(b, q, turned(b, spread(b, k, each)), spread(b, v, each))], ["y"])
+    given = [np.ones((B, H, M, C)), np.ones((B, 2, S, C)), np.ones((B, 2, S, N)), np.ones(3)]
+    arrays = [(a * np.arange(a.size).reshape(a.shape) / 99).astype(np.float32) for a in given]
+    np.testing.assert_allclose(run(optimize(graph, "cpu"), arrays)[0], run(graph, arrays)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("heads", [(), (H,)])
+def test_a_batch_that_the_mask_names_otherwise(heads: tuple[int, ...]) -> None:
+    b, (one, other) = GraphBuilder(), (symbol("one"), symbol("other"))
+    shapes = (one, *heads, M, C), (one, *heads, S, C), (other, *heads, S, N), (other, *(1 for _ in heads), M, S)
+    q, k, v, mask = (b.input(TensorType(DType.F32, s), f"x{i}") for i, s in enumerate(shapes))
+    graph = b.finish([attend(b, q, turned(b, k), v, lambda s: compose.binary(b, "add", mask, s))], ["y"])
+    fused(graph)
 
 
 def test_shared_heads_inside_the_sequence_behind_several_reshapes() -> None:
