@@ -16,7 +16,7 @@ from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import product, static
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import Binary, Cast, MatMul, Op, Pad, QuantizedLinear, Transpose, Unary
+from fornaxc.ir.ops import Binary, Cast, MatMul, Op, Pad, QuantizedLinear, Reshape, Transpose, Unary
 from fornaxc.ir.ops.elementwise import integer_range
 from fornaxc.ir.ops.quantized import packed_shape
 from fornaxc.ir.types import DType, TensorType
@@ -70,14 +70,13 @@ class _Fuser:
         if not isinstance(node.op, MatMul) or node.inputs[0].type.dtype not in (DType.I32, DType.F32):
             return None
         (left, right), shape = node.inputs, node.inputs[0].type.shape
-        turn = self._operands(right, Transpose)
-        turned = turn is not None and turn[0].type.rank == 2
-        x, w = self._bytes(left), self._bytes(turn[0] if turn is not None and turned else right)
+        turn = self._operands(right, Transpose((1, 0)))
+        x, w = self._bytes(left), self._bytes(right if turn is None else turn[0])
         if x is None or w is None or w.data.type.rank != 2 or not self._facts.is_constant(w.data):
             return None
         inner, columns = (static(d) for d in right.type.shape)
         zero, scale = self._one(b, x.zero), self._one(b, x.scale)
-        axis = 0 if turned else 1
+        axis = 1 if turn is None else 0
         w_zero, w_scale = (self._each(b, v, axis, columns) for v in (w.zero, w.scale))
         if (
             (zero is None) != (x.zero is None)
@@ -85,13 +84,13 @@ class _Fuser:
             or not _is_worthwhile(inner, columns)
         ):
             return None
-        matrix = compose.transpose(b, w.data, (1, 0)) if turned else w.data
+        matrix = w.data if turn is None else compose.transpose(b, w.data, (1, 0))
         rows = compose.reshape(b, x.data, (product(shape[:-1]), inner))
         integers = self._integers(b, rows, zero, matrix, w_zero)
         op = QuantizedLinear(columns, DType.I32, w_zero=len(integers) == 5)
         if node.inputs[0].type.dtype is DType.I32:
             return op, integers
-        if scale is None or w_scale is None or inner > DEEPEST:
+        if scale is None or w_scale is None or inner > DEEPEST or not (self._is_byte(b, x) and self._is_byte(b, w)):
             return None
         unit = compose.binary(b, "mul", compose.expand(b, scale, (columns,)), w_scale)
         return replace(op, dtype=DType.F32), (*integers, unit, _fill(b, 0, columns))
@@ -132,6 +131,19 @@ class _Fuser:
         if value.type.dtype is not DType.I32 or cast is None or cast[0].type.dtype not in BYTES:
             return None
         return _Bytes(cast[0], zero, None)
+
+    def _is_byte(self, b: GraphBuilder, x: _Bytes) -> bool:
+        """Whether the zero points of `x` are surely numbers of the type of its data."""
+        if x.zero is None:
+            return True
+        inner, dtype = self._facts.unbroadcast(x.zero), x.data.type.dtype
+        while (reshaped := self._operands(inner, Reshape)) is not None:
+            (inner,) = reshaped
+        known, cast = b.known(inner), self._operands(inner, Cast)
+        if known is not None and known.dtype != object:
+            low, high = integer_range(dtype)
+            return bool(np.all((low <= known) & (known <= high)))
+        return cast is not None and cast[0].type.dtype is dtype
 
     def _follow(self, node: Node, b: GraphBuilder) -> Fused | None:
         """What comes after a fused product that nothing else uses: the step to f32, a factor, a bias, relu, a quantisation."""

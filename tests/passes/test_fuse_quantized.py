@@ -10,12 +10,14 @@ import onnxruntime
 import pytest
 from composed import Array, Form, counts, imported
 
+from fornaxc.ir import compose
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.checker import check
-from fornaxc.ir.graph import Graph
+from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import QuantizedLinear
+from fornaxc.ir.ops import MatMul, QuantizedLinear, Transpose
 from fornaxc.ir.serialize import graph_digest
-from fornaxc.ir.types import DType
+from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes.fuse_quantized import DEEPEST, fuse_quantized
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
@@ -254,3 +256,38 @@ def test_a_factor_after_a_bias_stays_outside() -> None:
     y = f("Mul", f("Relu", f("Add", y, f.constant(numbers(N)))), f.constant(-steps(N)))
     op, _ = linear(f.model(y), [numbers(4, K)])
     assert op == QuantizedLinear(N, DType.F32, relu=True)
+
+
+def test_a_transpose_that_changes_nothing() -> None:
+    w = whole((K, K))
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.U8, (3, K)), "x")
+    matrix = compose.cast(b, b.weight(TensorType(DType.I8, (K, K)), lambda: w), DType.I32)
+    product = b.emit(MatMul(), compose.cast(b, x, DType.I32), b.emit(Transpose((0, 1)), matrix))
+    graph = b.finish([product], ["y"])
+    given = [whole((3, K), np.uint8)]
+    np.testing.assert_array_equal(run(fuse_quantized(graph), given)[0], run(graph, given)[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero", "fuses"),
+    [(DType.I8, None, True), (DType.U8, None, False), (DType.I8, -128, True), (DType.I8, 128, False)],
+)
+def test_zero_points_that_are_no_bytes_of_the_data_stay_in_floats(dtype: DType, zero: int | None, fuses: bool) -> None:
+    """Their sums may overflow."""
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.I8, (1, DEEPEST)), "x")
+    w = np.full((DEEPEST, 1), -128, np.int8)
+    given = b.input(TensorType(dtype, ()), "zero")
+    offset = compose.cast(b, given, DType.I32) if zero is None else compose.scalar(b, zero, DType.I32)
+
+    def restored(data: Value) -> Value:
+        centred = compose.binary(b, "sub", compose.cast(b, data, DType.I32), offset)
+        return compose.with_scalar(b, "mul", compose.cast(b, centred, DType.F32), 0.5)
+
+    matrix = restored(b.weight(TensorType(DType.I8, w.shape), lambda: w))
+    graph = b.finish([b.emit(MatMul(), restored(x), matrix)], ["y"])
+    after = fuse_quantized(graph)
+    assert counts(after)["quantized_linear"] == fuses
+    arrays = [np.full((1, DEEPEST), -128, np.int8), np.array(255 if dtype is DType.U8 else 127, dtype.numpy)]
+    np.testing.assert_allclose(run(after, arrays)[0], run(graph, arrays)[0], 1e-4)
