@@ -8,6 +8,7 @@ import numpy as np
 
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import Binary, Cast, Compare, Select, Unary
+from fornaxc.ir.types import DType
 from fornaxc.passes.forms import Forms, rounding
 
 MOST_NODES = 200
@@ -25,6 +26,8 @@ def erfc_of(forms: Forms, value: Value) -> Value | None:
     asked = forms.node(choice.inputs[0], Compare) if choice is not None else None
     if asked is None or not isinstance(asked.op, Compare) or asked.op.fn != "lt" or forms.number(asked.inputs[1]) != 1:
         return None
+    if inner.type.dtype not in (DType.F32, DType.F64):
+        return None  # so many roundings of a half are no evidence
     u = forms.unary(asked.inputs[0], "abs")
     if u is None:
         return None

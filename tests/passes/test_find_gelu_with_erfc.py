@@ -66,6 +66,20 @@ CHOICE = """
     %u = stablehlo.select %small, %near, %far : tensor<64xi1>, {t}"""
 
 
+@pytest.mark.parametrize("kind", DTYPES)
+def test_a_function_near_erfc(kind: str) -> None:
+    """In halves many roundings are half of a number."""
+    near = f"""
+    %factor = stablehlo.constant dense<1.2> : {{t}}
+    {ERFC.replace("%u", "%e")}
+    %more = stablehlo.multiply %e, %factor : {{t}}
+    %size = stablehlo.abs %arg : {{t}}
+    %small = stablehlo.compare LT, %size, %one : ({{t}}, {{t}}) -> tensor<64xi1>
+    %u = stablehlo.select %small, %more, %e : tensor<64xi1>, {{t}}"""
+    before = graph_of(gelu(near), kind)
+    assert counts(find_gelu(before))["gelu"] == 0
+
+
 @pytest.mark.parametrize(
     "body",
     [
