@@ -10,6 +10,10 @@ import onnx.parser
 import pytest
 from against_onnxruntime import assert_same
 
+from fornaxc.errors import UnsupportedError
+from fornaxc.importers.onnx.importer import import_model
+from fornaxc.importers.onnx.reader import model_from_proto
+
 RNG = np.random.default_rng(7)
 F = np.float32
 X = RNG.standard_normal((2, 3, 8)).astype(F)
@@ -135,6 +139,26 @@ def test_multi_head_attention_over_padded_keys() -> None:
     node = "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, bias, mask)"
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
     assert_same(parsed(inputs, ["y"], node, {"bias": floats(24), "mask": mask}), inputs)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_multi_head_attention_of_inputs_whose_sizes_have_other_names(causal: int) -> None:
+    inputs = {"q": floats(2, 3, 8), "k": floats(2, 3, 8), "v": floats(2, 3, 8)}
+    model = parsed(
+        inputs, ["y"], f"y = com.microsoft.MultiHeadAttention<num_heads=2, unidirectional={causal}>(q, k, v)", {}
+    )
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim[:2]):
+            dim.dim_param = f"{value.name}{axis}"
+    assert_same(model, inputs)
+
+
+def test_unidirectional_attention_to_more_keys_than_queries_is_refused() -> None:
+    inputs = {"q": floats(2, 3, 8), "k": floats(2, 5, 8), "v": floats(2, 5, 8)}
+    node = "y = com.microsoft.MultiHeadAttention<num_heads=2, unidirectional=1>(q, k, v)"
+    with pytest.raises(UnsupportedError) as refusal:
+        import_model(model_from_proto(parsed(inputs, ["y"], node, {})), {})
+    assert "3 queries to 5 new keys" in refusal.value.details[0]["reason"]
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

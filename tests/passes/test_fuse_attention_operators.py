@@ -118,11 +118,12 @@ def test_keys_beyond_the_valid_length() -> None:
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("unidirectional", [0, 1])
 def test_multi_head_attention(unidirectional: int, symbolic: bool) -> None:
-    inputs = [f(2, 3, 24), f(2, 5, 24), f(2, 5, 28)]
+    queries = 5 if unidirectional else 3
+    inputs = [f(2, queries, 24), f(2, 5, 24), f(2, 5, 28)]
     past = [f(2, 4, 1, 6), f(2, 4, 1, 7)]
     kind = {"domain": MICROSOFT, "num_heads": 4, "unidirectional": unidirectional, "symbolic": symbolic}
     fused("MultiHeadAttention", list(inputs), **kind)
-    fused("MultiHeadAttention", [*inputs, None, None, f(2, 4, 3, 6), *past], 3, **kind)
+    fused("MultiHeadAttention", [*inputs, None, None, f(2, 4, queries, 6), *past], 3, **kind)
     fused("MultiHeadAttention", [*inputs, None, np.array([[1, 1, 0, 1, 0], [1] * 5], np.int32)], **kind)
 
 

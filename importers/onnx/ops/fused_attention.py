@@ -36,6 +36,7 @@ def attend(
             raise Refused("a head of symbolic size")
         scale = 1 / sqrt(size)
     key, value = repeat_heads(ctx, key, q.type.shape[1]), repeat_heads(ctx, value, q.type.shape[1])
+    key = c.rebind(b, key, (*q.type.shape[:2], key.type.shape[2], size))
     scores = b.emit(MatMul(), c.with_scalar(b, "mul", q, scale), c.transpose(b, key, (0, 1, 3, 2)))
     if cap:
         scores = c.with_scalar(b, "mul", c.unary(b, "tanh", c.with_scalar(b, "div", scores, cap)), cap)
@@ -108,6 +109,9 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
             parts[index] = c.binary(b, "add", part, c.slice_axis(b, ctx.input(3), 0, start, width))
             start = start + width
     q, key, value = (heads_apart(ctx, part, heads) for part in parts)
+    unidirectional = bool(ctx.int("unidirectional", 0))
+    if unidirectional:
+        key = _as_many_keys(ctx, key, q.type.shape[2])
     key, value = with_past(b, ctx.optional(6), key), with_past(b, ctx.optional(7), value)
     keys, queries = key.type.shape[2], q.type.shape[2]
     bias = ctx.optional(5)
@@ -115,10 +119,16 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     if mask is not None:
         penalty = hidden_penalty(ctx, mask, q, keys, fill)
         bias = penalty if bias is None else c.binary(b, "add", bias, penalty)
-    seen = None
-    if ctx.int("unidirectional", 0):
-        seen = causal(ctx, queries, keys)
+    seen = causal(ctx, queries, keys) if unidirectional else None
     return [attend(ctx, q, key, value, bias, seen), key, value]
+
+
+def _as_many_keys(ctx: NodeContext, key: Value, queries: Dim) -> Value:
+    """New keys, as many as queries: where they are not, onnxruntime's implementations differ in what "earlier" is."""
+    batch, heads, have, size = key.type.shape
+    known = isinstance(have, int) and isinstance(queries, int)
+    ctx.refuse_unless(have == queries or not known, f"unidirectional attention of {queries} queries to {have} new keys")
+    return c.rebind(ctx.b, key, (batch, heads, queries, size))
 
 
 @onnx_op("RotaryEmbedding", 1, domain=MICROSOFT)
