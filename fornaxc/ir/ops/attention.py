@@ -60,15 +60,16 @@ class Attention(Op):
         spare = [rest.pop()] if self.spare else []
         shared = q.shape[1] // k.shape[1] if k.shape[1] else 1
         k, v = np.repeat(k, shared, 1), np.repeat(v, shared, 1)
-        scores = q @ k.swapaxes(2, 3) * scale
-        if len(rest) == 2:
-            scores = np.where(rest[0], scores, rest[1])
-        elif rest:
-            scores = scores + rest[0]
-        (weights,) = Softmax(3).evaluate(scores)
-        for number in spare:
-            weights = np.where(np.isnan(weights), number, weights)
-        return ((weights @ v).transpose(LAYOUTS[self.result]),)
+        with np.errstate(all="ignore"):
+            scores = q @ k.swapaxes(2, 3) * scale
+            if len(rest) == 2:
+                scores = np.where(rest[0], scores, rest[1])
+            elif rest:
+                scores = scores + rest[0]
+            (weights,) = Softmax(3).evaluate(scores)
+            for number in spare:
+                weights = np.where(np.isnan(weights), number, weights)
+            return ((weights @ v).transpose(LAYOUTS[self.result]),)
 
 
 def _arranged(shape: tuple[Dim, ...], layout: str) -> tuple[Dim, ...]:

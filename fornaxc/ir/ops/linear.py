@@ -33,7 +33,8 @@ class MatMul(Op):
         concrete(*arrays)
         a, b = arrays
         wide = np.float32 if a.dtype.name in ("float16", "bfloat16") else a.dtype
-        return (np.asarray(a.astype(wide) @ b.astype(wide)).astype(a.dtype),)
+        with np.errstate(all="ignore"):
+            return (np.asarray(a.astype(wide) @ b.astype(wide)).astype(a.dtype),)
 
 
 def window_size(size: Dim, low: int, high: int, window: int, stride: int, dilation: int) -> Dim:
