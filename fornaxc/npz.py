@@ -21,9 +21,8 @@ def load_npz(path: Path, what: str) -> dict[str, Array]:
         raise UsageError(f"the {what} file {path} is not an ordinary file", code="FX224")
     try:
         with path.open("rb") as file:
-            if not file.read(6).startswith(
-                (b"PK", b"\x93NUMPY")
-            ):  # numpy would take it for a pickle, and say how to load that
+            # numpy would take another file for a pickle, and say how to load that
+            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
                 raise ValueError("it is neither a zip file nor an .npy file")
         data = np.load(path, allow_pickle=False)
         if isinstance(data, np.ndarray):

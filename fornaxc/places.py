@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _ARRAYS = (".npz", ".safetensors", ".pb")
 
 
 def check_places(
-    written: Iterable[Path | None], models: Iterable[Path | None] = (), given: Iterable[Path | None] = ()
+    written: Iterable[Path | None], models: Sequence[Path | None] = (), given: Sequence[Path | None] = ()
 ) -> None:
     """Judge the files that are to be written, before minutes of work and not after them.
 

@@ -127,9 +127,8 @@ def reduce_model(
             labels = [label for label in labels for _ in parts]
             cases = [_only(case, *part) for case in cases for part in parts]
         reduced = drive_with({"reduce": reduce(cases, judge)}, run)["reduce"]
-        with TemporaryDirectory(
-            prefix=f".{output.stem}-", dir=output.parent
-        ) as name:  # an end before the last round leaves nothing
+        # an end before the last round leaves nothing
+        with TemporaryDirectory(prefix=f".{output.stem}-", dir=output.parent) as name:
             place = Path(name, output.name)
             made = write_case(reduced.case, place)
             again, _ = import_source(place, {}, cache.digests.of_file)

@@ -12,9 +12,8 @@ from fornaxc.ir.ops import Unary
 from fornaxc.passes.erfc import erfc_of
 from fornaxc.passes.forms import Forms, functions, is_close, replace_forms
 
-Terms = dict[
-    tuple[int, int], float
-]  # the factor of each product of a power of x and one of the gate: erf, erfc or tanh
+# the factor of each product of a power of x and one of the gate: erf, erfc or tanh
+Terms = dict[tuple[int, int], float]
 
 GELU = {(1, 0): 0.5, (1, 1): 0.5}  # x/2 + x/2 * gate
 OF_ERFC = {(1, 1): 0.5}  # x/2 * gate
@@ -31,7 +30,7 @@ class _Gate:
     value: Value
     x: Value
     fn: str
-    whole: tuple[tuple[tuple[int, int], float], ...] = tuple(GELU.items())
+    whole: Terms
 
 
 def find_gelu(graph: Graph) -> Graph:
@@ -62,7 +61,7 @@ def find_gelu(graph: Graph) -> Graph:
         gate = found[0][0]
         left, right = (terms[1] if (terms := part(forms, v)) else _terms(forms, v, gate.x, 2) for v in operands)
         total = _combined(fn, left, right)
-        if total == dict(gate.whole):
+        if total == gate.whole:
             return b.emit(Unary(gate.fn), gate.x)
         if total is not None:
             parts[value] = gate, total
@@ -75,14 +74,14 @@ def _gate(forms: Forms, value: Value) -> _Gate | None:
     argument = forms.unary(value, "erf")
     if argument is not None:
         x, factor = forms.scaled(argument) or (value, 0.0)
-        return _Gate(value, x, "gelu") if is_close(factor, math.sqrt(0.5), x.type.dtype) else None
+        return _Gate(value, x, "gelu", GELU) if is_close(factor, math.sqrt(0.5), x.type.dtype) else None
     argument = erfc_of(forms, value)
     if argument is not None:
         x, factor = forms.scaled(argument) or (value, 0.0)
         negated = forms.unary(x, "neg")
         x, factor = (x, factor) if negated is None else (negated, -factor)
         close = is_close(factor, -math.sqrt(0.5), x.type.dtype) and x.type == value.type
-        return _Gate(value, x, "gelu", tuple(OF_ERFC.items())) if close else None
+        return _Gate(value, x, "gelu", OF_ERFC) if close else None
     argument = forms.unary(value, "tanh")
     if argument is None:
         return None
@@ -91,7 +90,7 @@ def _gate(forms: Forms, value: Value) -> _Gate | None:
         if set(terms) == {(1, 0), (3, 0)} and all(
             is_close(terms[power, 0], wanted, x.type.dtype) for power, wanted in ((1, SCALE), (3, SCALE * CUBIC))
         ):
-            return _Gate(value, x, "gelu_tanh")
+            return _Gate(value, x, "gelu_tanh", GELU)
     return None
 
 

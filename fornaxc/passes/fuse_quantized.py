@@ -92,7 +92,7 @@ class _Fuser:
             return op, integers
         if scale is None or w_scale is None or inner > DEEPEST or not (self._is_byte(b, x) and self._is_byte(b, w)):
             return None
-        unit = compose.binary(b, "mul", compose.expand(b, scale, (columns,)), w_scale)
+        unit = compose.binary(b, "mul", scale, w_scale)
         return replace(op, dtype=DType.F32), (*integers, unit, _fill(b, 0, columns))
 
     def _integers(
@@ -161,6 +161,8 @@ class _Fuser:
                 continue
             if node.op == Unary("relu"):
                 return replace(op, relu=True), operands
+            if node.op not in (Binary("add"), Binary("mul")):
+                continue
             each = self._each(b, other, other.type.rank - 1, columns)
             if each is None:
                 continue
@@ -168,7 +170,7 @@ class _Fuser:
             if node.op == Binary("add"):
                 bias = each if _number(b, bias) == 0 else compose.binary(b, "add", bias, each)
                 return op, (*integers, scale, bias)
-            if node.op == Binary("mul") and _number(b, bias) == 0:
+            if _number(b, bias) == 0:
                 scale = each if _number(b, scale) == 1 else compose.binary(b, "mul", scale, each)
                 return op, (*integers, scale, bias)
         return None
@@ -184,9 +186,9 @@ class _Fuser:
                 return None
             value = pair[0]
         zero: Value | None = None
-        sum = self._used_once(value, Binary("add"))
-        if sum is not None:
-            value, zero = sum[0], self._one(b, sum[1])
+        shifted = self._used_once(value, Binary("add"))
+        if shifted is not None:
+            value, zero = shifted[0], self._one(b, shifted[1])
             if zero is None:
                 return None
         rounded = self._used_once(value, Unary("round"))
@@ -228,9 +230,9 @@ class _Fuser:
 
     def _each(self, b: GraphBuilder, value: Value | None, axis: int, size: int) -> Value | None:
         """The vector [size] that `value` repeats along all axes but one; None where it does not."""
-        inner = None if value is None else self._facts.unbroadcast(value)
-        if value is None or inner is None or inner.type.rank != value.type.rank or axis < 0:
+        if value is None:
             return None
+        inner = self._facts.unbroadcast(value)
         one = all(d == 1 for i, d in enumerate(inner.type.shape) if i != axis) and inner.type.shape[axis] in (1, size)
         return compose.expand(b, compose.reshape(b, inner, (inner.type.shape[axis],)), (size,)) if one else None
 
