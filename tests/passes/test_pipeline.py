@@ -53,7 +53,7 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
             "gpu",
             1,
             (),
-            dict.fromkeys(("fuse-quantized", "pack-recurrence", "fuse-attention"), "for a CPU only"),
+            dict.fromkeys(("fuse-attention", "fuse-quantized", "pack-recurrence", "scale-channels"), "for a CPU only"),
         ),
         (
             "gpu",
@@ -66,6 +66,7 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
                 "fuse-linear": "-O1",
                 "fuse-quantized": "CPU",
                 "pack-recurrence": "CPU",
+                "scale-channels": "CPU",
                 "tidy": "--no-pass",
             },
         ),

@@ -92,7 +92,8 @@ class Conv(Op):
         for tap in cartesian(*(range(k) for k in w.shape[2:])):
             window = _tap(padded, tap, out[2:], self.strides, self.dilations)
             part = window.reshape(x.shape[0], self.groups, w.shape[1], *out[2:]).astype(wide)
-            result += np.einsum("ngc...,gkc->ngk...", part, grouped[(Ellipsis, *tap)])  # type: ignore[arg-type]
+            with np.errstate(all="ignore"):
+                result += np.einsum("ngc...,gkc->ngk...", part, grouped[(Ellipsis, *tap)])  # type: ignore[arg-type]
         return (result.reshape(out).astype(x.dtype),)
 
 
