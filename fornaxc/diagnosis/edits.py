@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ def all_values(case: Case) -> dict[Value, Array]:
 
 
 def window(case: Case, kept: Iterable[Node], values: Mapping[Value, Array]) -> Case:
-    """The case of some nodes alone: what they read from others becomes inputs, and what others read of them outputs."""
+    """The case of some nodes alone: what they read from others becomes inputs, or constants where it is made of such, and what others read of
+    them outputs."""
     chosen = set(kept)
     nodes = [n for n in case.graph.nodes if n in chosen]
     made = {v for n in nodes for v in n.outputs}
@@ -55,15 +57,29 @@ def window(case: Case, kept: Iterable[Node], values: Mapping[Value, Array]) -> C
     inside = {v for n in nodes for v in n.inputs}
     outputs = [v for n in nodes for v in n.outputs if v not in inside]
     fresh = {v: Value(_input_type(v.type, values[v]), f"in{i}") for i, v in enumerate(sources)}
+    settled = _settled(case.graph).intersection(sources)
+    if len(settled) == len(sources):  # a program reads something
+        settled = set()
+    constants |= {fresh[v]: Constant(fresh[v].type, partial(values.__getitem__, v), literal=False) for v in settled}
+    given = [v for v in sources if v not in settled]
     graph = Graph(
-        tuple(fresh.values()),
+        tuple(fresh[v] for v in given),
         tuple(outputs),
         tuple(rename(n, fresh) for n in nodes),
         constants,
         tuple(f"out{i}" for i in range(len(outputs))),
         case.graph.constraints,
     )
-    return replace(case, graph=graph, inputs=tuple(values[v] for v in sources))
+    return replace(case, graph=graph, inputs=tuple(values[v] for v in given))
+
+
+def _settled(graph: Graph) -> set[Value]:
+    """The values of fixed shape that constants alone decide, constants not among them."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        if node.inputs and not node.regions and all(v in found or v in graph.constants for v in node.inputs):
+            found.update(v for v in node.outputs if v.type.is_static)
+    return found
 
 
 def _input_type(type: TensorType, array: Array) -> TensorType:

@@ -14,7 +14,7 @@ from numpy_device import Crash, NumpyDevice, Plant
 from fornaxc import api
 from fornaxc.diagnosis import reduce as reduce_module
 from fornaxc.diagnosis.checks import WRONG, Check, compile_check, verify_check
-from fornaxc.diagnosis.edits import Case, bypassed, pinned, resized, seeded, window
+from fornaxc.diagnosis.edits import Case, all_values, bypassed, pinned, resized, seeded, window
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
@@ -27,7 +27,7 @@ from fornaxc.ir.checker import check as check_graph
 from fornaxc.ir.dims import symbol
 from fornaxc.ir.graph import Graph, Node, Origin
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Binary, Op, Reshape, Softmax, Unary
+from fornaxc.ir.ops import Binary, BroadcastTo, Op, Reshape, Softmax, Unary
 from fornaxc.ir.types import DType, TensorType
 
 X = np.random.default_rng(3).standard_normal(mutation_models.SHAPE).astype(np.float32)
@@ -194,6 +194,27 @@ def test_a_window_computes_the_same_values(case: Case) -> None:
     assert len(part.graph.nodes) == 12
     for value, got in zip(part.graph.outputs, run(part.graph, part.inputs), strict=True):
         np.testing.assert_array_equal(got, values[value])
+
+
+def test_what_constants_alone_decide_stays_constant() -> None:
+    """A bias that is reshaped before it is added, as MAX's compile and the passes see it."""
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.F32, (1, 3, 2, 2)), "x")
+    line = np.array([1, 2, 3], np.float32)
+    w = b.weight(TensorType(DType.F32, (3,)), lambda: line)
+    shaped = b.emit(BroadcastTo((1, 3, 2, 2)), b.emit(Reshape((1, 3, 1, 1)), w))
+    graph = b.finish([b.emit(Binary("add"), b.emit(Unary("exp"), x), shaped)], ["y"])
+    case = Case(graph, (np.zeros((1, 3, 2, 2), np.float32),))
+    values = all_values(case)
+    sum_alone = window(case, graph.nodes[-1:], values)
+    check_graph(sum_alone.graph)
+    assert len(sum_alone.graph.inputs) == len(sum_alone.graph.constants) == 1
+    (found,) = run(sum_alone.graph, sum_alone.inputs)
+    np.testing.assert_array_equal(found[0, :, 0, 0], [2, 3, 4])
+    reshape = next(n for n in graph.nodes if isinstance(n.op, Reshape))
+    broadcast = next(n for n in graph.nodes if isinstance(n.op, BroadcastTo))
+    for nodes in ([broadcast], [reshape, broadcast]):  # a program reads something
+        assert len(window(case, nodes, values).graph.inputs) == (1 if nodes == [broadcast] else 0)
 
 
 def test_bypassing_joins_the_operand(case: Case) -> None:
