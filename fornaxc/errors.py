@@ -80,3 +80,9 @@ class CacheError(FornaxError):
 
     exit = 6
     code = "FX600"
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in short."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

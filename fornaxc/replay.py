@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from fornaxc.errors import ToolchainError, UnsupportedError, UsageError
+from fornaxc.errors import ToolchainError, UnsupportedError, UsageError, first_line
 from fornaxc.ir.graph import Array
 
 if TYPE_CHECKING:
@@ -80,9 +80,8 @@ def _guarded(step: Callable[[], Any], what: str) -> Any:
     try:
         return step()
     except Exception as error:
-        lines = str(error).splitlines() or [type(error).__name__]
         raise ToolchainError(
-            f"the run cannot be {what}: {lines[0][:300]}",
+            f"the run cannot be {what}: {first_line(error)}",
             code="FX514",
             hint="call the model itself: programs whose host reads the device's values cannot be recorded",
         ) from error

@@ -13,7 +13,7 @@ import numpy as np
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
 from fornaxc.cache import media
-from fornaxc.errors import ToolchainError
+from fornaxc.errors import ToolchainError, first_line
 from fornaxc.ir.dims import parse_dim
 from fornaxc.ir.graph import Array, Constraint
 from fornaxc.ir.small import restored, stored
@@ -82,8 +82,7 @@ class Model:
         try:
             results: list[Any] = self._engine.execute(*buffers)
         except Exception as error:
-            lines = str(error).splitlines() or [type(error).__name__]
-            raise ToolchainError(f"the model failed at run time: {lines[0][:300]}", code="FX510") from error
+            raise ToolchainError(f"the model failed at run time: {first_line(error)}", code="FX510") from error
         return results
 
     def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
@@ -132,8 +131,7 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
         }
         model = session.init(compiled, weights_registry=registry)
     except Exception as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise ToolchainError(f"MAX cannot load {path}: {lines[0][:300]}", code="FX511") from error
+        raise ToolchainError(f"MAX cannot load {path}: {first_line(error)}", code="FX511") from error
     return Model(artifact, model, device, (arrays, registry, session))
 
 

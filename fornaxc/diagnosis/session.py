@@ -12,6 +12,7 @@ from fornaxc.compiler import Request
 from fornaxc.diagnosis.allowed import Chosen, stated_before
 from fornaxc.diagnosis.bisect import Found, bisect
 from fornaxc.diagnosis.rounds import drive
+from fornaxc.errors import first_line
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
 from fornaxc.passes.pipeline import steps
@@ -26,7 +27,6 @@ from fornaxc.verification.edges import PREFIX
 from fornaxc.verification.given import load_inputs, tensor_sets
 from fornaxc.verification.oracle import Reference
 from fornaxc.verification.oracle_of import oracle_of
-from fornaxc.verification.ort_runs import first_line
 from fornaxc.verification.tolerances import Tolerances, tolerances_file, tolerances_of
 from fornaxc.verification.verify import Sample, generated_samples, given_sample
 

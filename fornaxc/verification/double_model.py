@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fornaxc.errors import first_line
 from fornaxc.ir.graph import Array
-from fornaxc.verification.ort_runs import OracleRefused, first_line
+from fornaxc.verification.ort_runs import OracleRefused
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fornaxc.errors import UnsupportedError
+from fornaxc.errors import UnsupportedError, first_line
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification.compare import compare_outputs
 from fornaxc.verification.departures import departures
-from fornaxc.verification.ort_runs import OracleRefused, OrtRuns, first_line
+from fornaxc.verification.ort_runs import OracleRefused, OrtRuns
 from fornaxc.verification.zipmap import mentions_zipmap, save_with_tensors
 
 __all__ = ["GraphOracle", "OnnxOracle", "Oracle", "OracleRefused", "Reference", "evaluated", "interpreted"]

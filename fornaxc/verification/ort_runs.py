@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.errors import FornaxError
+from fornaxc.errors import FornaxError, first_line
 from fornaxc.ir.graph import Array
 from fornaxc.ir.types import dtype_of
 from fornaxc.verification.ort_values import from_ort, to_ort
@@ -105,9 +105,3 @@ def model_bytes(path: Path) -> int:
         return sum(file.stat().st_size for file in open_model(path).files())
     except (OSError, FornaxError):
         return 0
-
-
-def first_line(error: Exception) -> str:
-    """What an error says in short."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
