@@ -114,9 +114,11 @@ def _activation(node: Node, forms: Forms, fused: dict[Value, Fused], uses: dict[
         return made and (replace(made[0], activation=node.op.fn), made[1])
     if not isinstance(node.op, Binary):
         return None
-    bounded, gated = clipped(forms, node.outputs[0]), hard_swish(forms, node.outputs[0])
-    if bounded is not None and (made := _taken(bounded[0], 1, fused, uses)):
-        return replace(made[0], activation="clip", least=bounded[1], greatest=bounded[2]), made[1]
+    bounded = clipped(forms, node.outputs[0])
+    if bounded is not None:
+        made = _taken(bounded[0], 1, fused, uses)
+        return made and (replace(made[0], activation="clip", least=bounded[1], greatest=bounded[2]), made[1])
+    gated = hard_swish(forms, node.outputs[0])
     if gated is not None and (made := _taken(gated, 2, fused, uses)):
         return replace(made[0], activation="hardswish"), made[1]
     return None

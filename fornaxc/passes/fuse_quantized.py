@@ -185,25 +185,19 @@ class _Fuser:
             if pair is None or _number(b, self._facts.unbroadcast(pair[1])) != bound:
                 return None
             value = pair[0]
-        zero: Value | None = None
         shifted = self._used_once(value, Binary("add"))
-        if shifted is not None:
-            value, zero = shifted[0], self._one(b, shifted[1])
-            if zero is None:
-                return None
-        rounded = self._used_once(value, Unary("round"))
+        rounded = self._used_once(shifted[0] if shifted else value, Unary("round"))
         if rounded is None:
             return None
-        value = rounded[0]
-        scale: Value | None = None
-        quotient = self._used_once(value, Binary("div"))
-        if quotient is not None:
-            value, scale = quotient[0], self._one(b, quotient[1])
-        made = self._sole(value)
-        if made is None or made[0].dtype is not DType.F32 or (quotient is not None and scale is None):
+        quotient = self._used_once(rounded[0], Binary("div"))
+        made = self._sole(quotient[0] if quotient else rounded[0])
+        if made is None or made[0].dtype is not DType.F32:
             return None
-        steps = (_fill(b, 1, 1) if scale is None else scale, _fill(b, 0, 1) if zero is None else zero)
-        return replace(made[0], dtype=node.op.dtype), (*made[1], *steps)
+        scale = self._one(b, quotient[1]) if quotient else _fill(b, 1, 1)
+        zero = self._one(b, shifted[1]) if shifted else _fill(b, 0, 1)
+        return (
+            None if scale is None or zero is None else (replace(made[0], dtype=node.op.dtype), (*made[1], scale, zero))
+        )
 
     def _sole(self, value: Value) -> Fused | None:
         return self._fused.get(value) if self._uses[value] <= 1 else None

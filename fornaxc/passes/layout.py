@@ -94,7 +94,8 @@ def _reshape(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]
     axes = [perm[i] for group, _ in groups for i in group]  # those of the twin that count, as they have to lie
     order = [o for _, group in groups for o in group]
     result_perm = tuple(order.index(o) for o in range(len(shape)))
-    if axes == sorted(axes):
+    in_order = axes == sorted(axes)
+    if in_order:
         if perm != _from_channels_last(len(perm)):
             return None
     elif result_perm != _from_channels_last(len(shape)) or any(
@@ -102,7 +103,7 @@ def _reshape(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]
     ):
         return None
     ones = [a for a in range(len(perm)) if a not in axes]
-    inner = compose.transpose(b, twin, (*ones, *axes)) if axes != sorted(axes) else twin
+    inner = twin if in_order else compose.transpose(b, twin, (*ones, *axes))
     y = compose.reshape(b, inner, tuple(shape[o] for o in order))
     result = compose.transpose(b, y, result_perm)
     if result is not y:
@@ -176,7 +177,7 @@ def _pool(op: Pool, rank: int, perm: Perm) -> Pool | None:
     """A pool over the last axes as one over the axes before the channels, or over the same axes in another order."""
     if op.channels_last:
         return None
-    if perm == (0, rank + 1, *range(1, rank + 1)):
+    if perm == _from_channels_last(rank + 2):
         return replace(op, channels_last=True)
     first = len(perm) - rank
     if perm[:first] != tuple(range(first)):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, Cast, Conv, Select, Unary
 from fornaxc.ir.types import DType
@@ -34,9 +35,11 @@ def scale_channels(graph: Graph) -> Graph:
         if not isinstance(node.op, Binary) or node.op.fn != "mul":
             return None
         for x, other in (node.inputs, node.inputs[::-1]):
+            if _goes_into_what_is_before(facts.producer(x), uses[x]):
+                continue
             scale = _scale(b, x, other, facts)
-            if scale is not None and not _goes_into_what_is_before(facts.producer(x), uses[x]):
-                return [b.emit(Conv((1, 1), (0, 0), (0, 0), (1, 1), int(str(x.type.shape[1]))), x, scale)]
+            if scale is not None:
+                return [b.emit(Conv((1, 1), (0, 0), (0, 0), (1, 1), static(x.type.shape[1])), x, scale)]
         return None
 
     return rewrite(graph, visit)
