@@ -14,7 +14,7 @@ from fornaxc.export.registry import export, rule_for
 from fornaxc.export.shape import input_type
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array
-from fornaxc.ir.ops import ConvNhwc, PackConv, PackedRecurrence
+from fornaxc.ir.ops import ConvNhwc, FromPool, PackConv, PackedRecurrence
 from fornaxc.ir.types import DType, TensorType
 
 
@@ -28,6 +28,12 @@ def _pack_conv(c: ExportContext, op: PackConv, w: Tensor) -> Tensor:
     order = pack_conv_weight(np.arange(1, size + 1, dtype=np.int32).reshape(shape), op.groups)
     flat = c.emit("Concat", c.literal(np.zeros(1, np.float32)), c.reshape(w, [size]), axis=0)
     return c.emit("Gather", flat, c.literal(order.astype(np.int32)), axis=0)
+
+
+@export(FromPool)
+def _from_pool(c: ExportContext, op: FromPool, pool: Tensor) -> Tensor:
+    ends = [c.literal(np.array([n], np.int64)) for n in (op.offset, op.offset + op.size)]
+    return c.reshape(c.emit("Slice", pool, *ends), op.shape)
 
 
 @export(ConvNhwc)
@@ -54,10 +60,15 @@ def _filters(c: ExportContext, op: ConvNhwc, w: Tensor) -> Tensor:
 
 
 def _unpacked(c: ExportContext, w: Tensor, shape: tuple[int, ...], unpack: Callable[[Array], Array]) -> Tensor:
-    """The second operand unpacked: that of a constant when the model is written, else by a gather at run time."""
+    """The second operand unpacked: that of a constant when the model is written, alone or in a pool, else by a gather at run time."""
     assert c.node is not None
-    packed = c.node.inputs[1]
-    ready = c.derived(packed, TensorType(DType.F32, shape), lambda array: np.ascontiguousarray(unpack(array)))
+    packed = source = c.node.inputs[1]
+    first, size = 0, static(packed.type.elements)
+    producer = c.producers.get(packed)
+    if producer is not None and isinstance(producer.op, FromPool):
+        source, first = producer.inputs[0], producer.op.offset
+    type = TensorType(DType.F32, shape)
+    ready = c.derived(source, type, lambda array: np.ascontiguousarray(unpack(array[first : first + size])))
     if ready is not None:
         return ready
     order = unpack(np.arange(static(packed.type.elements), dtype=np.int32))

@@ -1,6 +1,7 @@
 from .elementwise import *
 from .attention import *
 from .bmm import *
+from .chain import *
 from .concat import *
 from .conv import *
 from .gpu_gemm import *

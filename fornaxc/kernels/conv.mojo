@@ -31,7 +31,7 @@ comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 
 
 struct Args(ImplicitlyCopyable):
-    """One convolution: pointers, then sizes. C and K are per group, xs and ys the channels of a whole pixel."""
+    """One convolution: pointers, then sizes. C and K are per group; xs, ys and rs are the numbers from one pixel to the next."""
 
     var y: FP
     var x: FP
@@ -55,6 +55,7 @@ struct Args(ImplicitlyCopyable):
     var dw: Int
     var xs: Int
     var ys: Int
+    var rs: Int
     var residual: Bool
     var activation: Int
     var least: Float32
@@ -83,6 +84,7 @@ struct Args(ImplicitlyCopyable):
         self.dw = 1
         self.xs = 1
         self.ys = 1
+        self.rs = 1
         self.residual = False
         self.activation = 0
         self.least = 0
@@ -204,14 +206,14 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
         p += taps
     comptime for i in range(MR):
         if i < mr:
-            var o = (m0 + i) * a.ys + k0
             comptime for j in range(N):
                 var v = acc[i * N + j]
+                var k = k0 + j * W
                 if last:
                     if a.residual:
-                        v += ld(a.r + (o + j * W), a.K - k0 - j * W)
+                        v += ld(a.r + ((m0 + i) * a.rs + k), a.K - k)
                     v = activated(v, a)
-                st(a.y + (o + j * W), a.K - k0 - j * W, v)
+                st(a.y + ((m0 + i) * a.ys + k), a.K - k, v)
 
 
 @no_inline
@@ -290,8 +292,8 @@ def conv_run(a0: Args, M: Int, G: Int):
 
 
 @always_inline
-def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, offset: Int, count: Int, c: Int):
-    """W channels from c on of `count` pixels, over the taps t0 to t1 whose pixels are in `ptr`; `full`: there are as many channels."""
+def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, pixel: Int, count: Int, c: Int):
+    """W channels from c on of `count` pixels from `pixel` on, over the taps t0 to t1 whose pixels are in `ptr`; `full`: there are as many channels."""
     var left = W if full else a.K - c
     var taps = a.R * a.S
     var acc = Array[V, DW_PIXELS](fill=V(0))
@@ -299,7 +301,7 @@ def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, offset: Int,
         if t0 == 0:
             acc[i] = ld(a.b + c, left)
         elif i < count:
-            acc[i] = ld(a.y + (offset + i * a.K + c), left)
+            acc[i] = ld(a.y + ((pixel + i) * a.ys + c), left)
     for t in range(t0, t1):
         var wv = ld(a.w + (t * a.K + c), left)
         comptime for i in range(DW_PIXELS):
@@ -309,9 +311,9 @@ def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, offset: Int,
             var v = acc[i]
             if t1 == taps:
                 if a.residual:
-                    v += ld(a.r + (offset + i * a.K + c), left)
+                    v += ld(a.r + ((pixel + i) * a.rs + c), left)
                 v = activated(v, a)
-            st(a.y + (offset + i * a.K + c), left, v)
+            st(a.y + ((pixel + i) * a.ys + c), left, v)
 
 
 @no_inline
@@ -319,7 +321,7 @@ def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
     """Up to DW_PIXELS neighbouring pixels of one row, all channels; taps in blocks of DW_TAPS, whose pixels `ptr` has room for."""
     var taps = a.R * a.S
     var count = min(DW_PIXELS, a.WO - w0)
-    var offset = ((n * a.HO + ho) * a.WO + w0) * a.K
+    var pixel = (n * a.HO + ho) * a.WO + w0
     var t0 = 0
     while t0 < taps:
         var t1 = min(taps, t0 + DW_TAPS)
@@ -327,17 +329,17 @@ def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
             var r = t // a.S
             var h = ho * a.sh - a.ph + r * a.dh
             var inside = h >= 0 and h < a.H
-            var row = a.x + (n * a.H + h) * a.W * a.K
+            var row = a.x + (n * a.H + h) * a.W * a.xs
             for i in range(DW_PIXELS):
                 var w = (w0 + i) * a.sw - a.pw + (t - r * a.S) * a.dw
                 var there = inside and i < count and w >= 0 and w < a.W
-                ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] = row + w * a.K if there else a.zero
+                ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] = row + w * a.xs if there else a.zero
         var c = 0
         while c < a.K:
             if a.K - c >= W:
-                depthwise_lanes[True](a, ptr, t0, t1, offset, count, c)
+                depthwise_lanes[True](a, ptr, t0, t1, pixel, count, c)
             else:
-                depthwise_lanes[False](a, ptr, t0, t1, offset, count, c)
+                depthwise_lanes[False](a, ptr, t0, t1, pixel, count, c)
             c += W
         t0 = t1
 
@@ -368,7 +370,7 @@ def depthwise_run(a: Args, N: Int):
 
 @no_inline
 def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
-    """`geometry`: R S sh sw ph pw dh dw groups activation residual. `bounds`: those of clip."""
+    """`geometry`: R S sh sw ph pw dh dw groups activation residual. `bounds`: those of clip. C and K of `a0` are those of all groups."""
     var a = a0.copy()
     var groups = Int(geometry.load(8))
     a.R = Int(geometry.load(0))
@@ -383,8 +385,6 @@ def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
     a.residual = geometry.load(10) != 0
     a.least = bounds.load(0)
     a.greatest = bounds.load(1)
-    a.xs = a.C
-    a.ys = a.K
     var zero = alloc[Float32](a.S * a.C)
     for i in range(a.S * a.C):
         zero.unsafe_store(i, Float32(0))
@@ -430,4 +430,7 @@ struct Conv2d:
         a.HO = Int(output.dim_size(1))
         a.WO = Int(output.dim_size(2))
         a.K = Int(output.dim_size(3))
+        a.xs = a.C
+        a.ys = a.K
+        a.rs = a.K
         conv_entry(a, Int(x.dim_size(0)), rebind[IP](geometry.unsafe_ptr()), rebind[FP](bounds.unsafe_ptr()))

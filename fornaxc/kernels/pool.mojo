@@ -11,8 +11,9 @@ from .conv import FP, IP, V, W, ld, st
 
 
 @no_inline
-def pool_run(y: FP, x: FP, N: Int, H: Int, Wi: Int, C: Int, HO: Int, WO: Int, geometry: IP):
-    """`geometry`: R S sh sw ph pw dh dw kind. Kinds: 0 the maximum, 1 the sum, 2 the mean of what lies inside x."""
+def pool_run(y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi: Int, C: Int, HO: Int, WO: Int, geometry: IP):
+    """`geometry`: R S sh sw ph pw dh dw kind. Kinds: 0 the maximum, 1 the sum, 2 the mean of what lies inside x. From one pixel to
+    the next are ys and xs numbers."""
     var R = Int(geometry.load(0))
     var S = Int(geometry.load(1))
     var sh = Int(geometry.load(2))
@@ -45,16 +46,16 @@ def pool_run(y: FP, x: FP, N: Int, H: Int, Wi: Int, C: Int, HO: Int, WO: Int, ge
                     var left = C - c
                     var total = V(-inf[DType.float32]()) if kind == 0 else V(0)
                     for r in range(r0, r1):
-                        var row = x + (((n * H + h0 + r * dh) * Wi + w0) * C + c)
+                        var row = x + (((n * H + h0 + r * dh) * Wi + w0) * xs + c)
                         for s in range(s0, s1):
-                            var v = ld(row + s * dw * C, left)
+                            var v = ld(row + s * dw * xs, left)
                             if kind == 0:
                                 total = (v.gt(total) | isnan(v)).select(v, total)
                             else:
                                 total += v
                     if kind == 2:
                         total /= V(count)
-                    st(y + ((q * WO + wo) * C + c), left, total)
+                    st(y + ((q * WO + wo) * ys + c), left, total)
                     c += W
 
     if threads == 1:
@@ -79,7 +80,9 @@ struct Pool2d:
     ) raises:
         pool_run(
             rebind[FP](output.unsafe_ptr()),
+            Int(x.dim_size(3)),
             rebind[FP](x.unsafe_ptr()),
+            Int(x.dim_size(3)),
             Int(x.dim_size(0)),
             Int(x.dim_size(1)),
             Int(x.dim_size(2)),

@@ -31,6 +31,7 @@ from fornaxc.lowering import (
 )
 from fornaxc.lowering.barriers import operands_to_write
 from fornaxc.lowering.binders import joined
+from fornaxc.lowering.chains import chain_results, lower_chain, lowering_steps
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.kernel_package import KERNELS, kernel_library
@@ -134,8 +135,11 @@ def _bind_weights(c: LoweringContext, graph: ir.Graph, prefix: str) -> list[str]
 def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
     """Lower the nodes of a graph or region whose inputs are bound; returns its outputs on the compute device."""
     outer, c.body = c.body, frozenset(graph.nodes)
-    for node in graph.nodes:
-        _lower_node(c, node)
+    for step in lowering_steps(graph):
+        if isinstance(step, ir.Node):
+            _lower_node(c, step)
+        else:
+            lower_chain(c, step, chain_results(graph, step))
     c.body = outer
     results = [c.read(v, c.compute) for v in graph.outputs]
     for value in unread_sizes(graph):

@@ -99,7 +99,8 @@ def _computed_in(x: TensorValue) -> TensorValue:
 def _pool(c: LoweringContext, op: Pool, x: TensorValue) -> TensorValue:
     """Two-dimensional f32 pools of channels-last data through one kernel; others as on any device."""
     assert c.node is not None
-    if not op.channels_last or x.rank != 4 or len(op.window) != 2 or c.node.inputs[0].type.dtype is not DType.F32:
+    type = c.node.inputs[0].type
+    if not op.channels_last or type.rank != 4 or len(op.window) != 2 or type.dtype is not DType.F32:
         return stock_pool(c, op, x)
     geometry = [*op.window, *op.strides, *op.low, *op.dilations, int(op.fn == "sum")]
     return c.custom("fx_pool2d", [x, c.literal(np.array(geometry, np.int64))], [c.out_type()])[0]

@@ -17,6 +17,7 @@ from fornaxc.ir.ops import (
     Cast,
     Compare,
     Concat,
+    FromPool,
     Iota,
     MatMul,
     Op,
@@ -31,7 +32,9 @@ from fornaxc.ir.ops import (
 
 
 def evaluable(node: Node) -> bool:
-    """Whether numpy can compute a node from constant operands: without a region, and without a symbolic dim in it."""
+    """Whether numpy can compute a node from constant operands: without a region, and without a symbolic dim in it; a pool stays whole."""
+    if isinstance(node.op, FromPool):
+        return False
     if node.regions or type(node.op).evaluate is Op.evaluate or not all(v.type.is_static for v in node.outputs):
         return False
     return not any(_holds_symbol(getattr(node.op, name)) for name in _field_names(type(node.op)))

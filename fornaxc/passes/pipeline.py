@@ -11,6 +11,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Graph, Node
 from fornaxc.passes.affine import fold_affine
+from fornaxc.passes.chain_kernels import chain_kernels
 from fornaxc.passes.control import simplify_control
 from fornaxc.passes.cse import share_common
 from fornaxc.passes.fills import fold_fills
@@ -118,6 +119,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("fuse-attention", fuse_attention, "softmax(q k^T + mask) v as one kernel", ("cpu",)),
     Pass("find-channel-norm", find_layer_norm, "layer normalisation of channels, where they come last now"),
     Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
+    Pass(
+        "chain-kernels",
+        chain_kernels,
+        "convolutions that follow one another, and what moves elements between them, as one kernel with one tensor of weights; static sizes",
+        ("cpu",),
+    ),
 )
 
 

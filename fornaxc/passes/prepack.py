@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.graph import Array, Constant, Graph, Node, Value
-from fornaxc.ir.ops import IrError, NotFoldable, PackConv
+from fornaxc.ir.ops import Concat, IrError, NotFoldable, Op, PackConv
 from fornaxc.passes.constness import evaluable, never_fails
 
 GROWTH = 2  # a packed tensor may be this many times as large as what it is made of
@@ -125,12 +125,17 @@ def _captured(node: Node) -> tuple[Value, ...]:
 def _constant_of(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
     names = [s.name for s in sources if s.name]
     literal = all(s.literal for s in sources) and value.type.nbytes <= LITERAL_BYTES
-    parts = _parts(node.op, sources[0]) if isinstance(node.op, PackConv) else None
+    parts = _parts(node.op, sources)
     return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "", parts)
 
 
-def _parts(op: PackConv, source: Constant) -> Callable[[], Iterator[Array]]:
-    return lambda: op.parts(source.load())
+def _parts(op: Op, sources: tuple[Constant, ...]) -> Callable[[], Iterator[Array]] | None:
+    """How a packed tensor or a pool of them is made by parts."""
+    if isinstance(op, PackConv):
+        return lambda: op.parts(sources[0].load())
+    if isinstance(op, Concat) and sources[0].type.rank == 1:
+        return lambda: (part for s in sources for part in (s.parts() if s.parts else (s.load(),)))
+    return None
 
 
 def _loader(node: Node, index: int, sources: tuple[Constant, ...]) -> Callable[[], Array]:

@@ -73,6 +73,7 @@ def test_a_pass_that_is_left_out_or_not_for_the_target_says_so(cli: Cli, model: 
     assert document["operations"]["conv"] == 1
     document = cli("inspect", model, "--passes", "-t", "nvidia", "-O", "2", "--json").document
     assert {name for name, row in rows(document).items() if row["left_out"]} == {
+        "chain-kernels",
         "flatten-volumes",
         "fuse-attention",
         "fuse-conv",

@@ -7,6 +7,8 @@ from typing import Any
 
 from mutations import MUTATIONS
 
+from fornaxc.ir import chains
+from fornaxc.ir.graph import Node
 from fornaxc.lowering import lower, registry
 from fornaxc.qualify import module
 
@@ -17,14 +19,20 @@ def plant() -> None:
     for (op, on), (rule, host) in list(registry._RULES.items()):
         if any(m.op is op for m in MUTATIONS.values()):
             registry._RULES[op, on] = (_wrapped(op, rule), host)
+    is_link = chains.is_link
+    chains.is_link = lambda node: is_link(node) and not _is_faulty(node)  # its own rule lowers it, not a chain's
+
+
+def _is_faulty(node: Node) -> bool:
+    found = MUTATIONS.get(node.origin.node.split("/")[0])
+    return found is not None and found.op is type(node.op)
 
 
 def _wrapped(op: type, rule: Callable[..., Any]) -> Callable[..., Any]:
     def faulty(c: Any, node_op: Any, *operands: Any) -> Any:
-        found = MUTATIONS.get(c.node.origin.node.split("/")[0])
-        if found is None or found.op is not op:
+        if not _is_faulty(c.node):
             return rule(c, node_op, *operands)
-        return found.mutate(c, node_op, operands, rule)
+        return MUTATIONS[c.node.origin.node.split("/")[0]].mutate(c, node_op, operands, rule)
 
     return faulty
 

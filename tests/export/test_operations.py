@@ -34,6 +34,7 @@ from fornaxc.ir.ops import (
     DynamicRange,
     DynamicReshape,
     DynamicSlice,
+    FromPool,
     Gather,
     GatherElements,
     GatherNd,
@@ -487,7 +488,15 @@ def add_packed() -> None:
             return b.emit(op, x, b.weight(TensorType(DType.F32, a.shape), lambda: a), bias, y)
 
         add(f"conv_nhwc_weight_{groups}", constant, x, bias, y, tolerance=1e-4)
+        pool = np.concatenate([np.ones(3, np.float32), ready])
+
+        def pooled(b: GraphBuilder, x: Value, bias: Value, y: Value, op: ConvNhwc = plain, a: Array = pool) -> Value:
+            whole = b.weight(TensorType(DType.F32, a.shape), lambda: a)
+            return b.emit(op, x, b.emit(FromPool(3, (a.size - 3,)), whole), bias, y)
+
+        add(f"conv_nhwc_from_pool_{groups}", pooled, x, bias, y, tolerance=1e-4)
         add(f"pack_conv_{groups}", one(PackConv(groups)), w)
+    add("from_pool", one(FromPool(3, (2, 4))), sample(DType.F32, 12))
 
 
 with np.errstate(all="ignore"):

@@ -53,13 +53,17 @@ def test_every_pass_is_told_of_in_order_and_its_result_is_the_next_ones_operand(
             "gpu",
             1,
             (),
-            dict.fromkeys(("fuse-attention", "fuse-quantized", "pack-recurrence", "scale-channels"), "for a CPU only"),
+            dict.fromkeys(
+                ("chain-kernels", "fuse-attention", "fuse-quantized", "pack-recurrence", "scale-channels"),
+                "for a CPU only",
+            ),
         ),
         (
             "gpu",
             2,
             ("tidy",),
             {
+                "chain-kernels": "CPU",
                 "flatten-volumes": "-O1",
                 "fuse-attention": "CPU",
                 "fuse-conv": "-O1",

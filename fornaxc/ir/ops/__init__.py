@@ -15,7 +15,7 @@ from fornaxc.ir.ops.indexing import (
 )
 from fornaxc.ir.ops.linear import Conv, MatMul, Pool
 from fornaxc.ir.ops.nn import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
-from fornaxc.ir.ops.packed import ConvNhwc, PackConv, PackedRecurrence
+from fornaxc.ir.ops.packed import ConvNhwc, FromPool, PackConv, PackedRecurrence
 from fornaxc.ir.ops.quantized import QuantizedLinear
 from fornaxc.ir.ops.reduction import ArgReduce, Cumulative, Reduce
 from fornaxc.ir.ops.shape import (
@@ -52,6 +52,7 @@ __all__ = [
     "DynamicRange",
     "DynamicReshape",
     "DynamicSlice",
+    "FromPool",
     "Gather",
     "GatherElements",
     "GatherNd",

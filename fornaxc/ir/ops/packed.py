@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,30 @@ class ConvNhwc(Op):
                 case "hardswish":
                     return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
         raise NotFoldable(self.activation)
+
+
+@dataclass(frozen=True, slots=True)
+class FromPool(Op):
+    """Constants of `shape` from `offset` on of a 1-D pool of them, read where they lie: packing the weights leaves them together."""
+
+    offset: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        (pool,) = types
+        want(pool.rank == 1 and pool.is_static, lambda: f"a pool of constants has one static dim, unlike {pool}")
+        want(
+            0 <= self.offset <= self.offset + self.size <= static(pool.shape[0]),
+            lambda: f"{self.size} numbers from {self.offset} on are not in {pool}",
+        )
+        return (pool.with_shape(self.shape),)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        return (arrays[0][self.offset : self.offset + self.size].reshape(self.shape),)
 
 
 RECURRENT_ACTIVATIONS = ("relu", "sigmoid", "tanh")

@@ -1,0 +1,167 @@
+"""Steps that follow one another as one kernel, on the CPU: convolutions, pools, arithmetic, copies and transposes over places in a few buffers.
+
+One instance serves a whole net: which steps there are, their sizes and their places are numbers in a table.
+"""
+
+import extensibility
+from extensibility import InputTensor, InputVariadicTensors, OutputTensor, OutputVariadicTensors
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.memory import alloc
+from .conv import Args, FP, IP, PP, V, W, activate, conv_entry, ld, st
+from .pool import pool_run
+from .transpose import Axes, copy_row, transpose_run
+
+comptime COLUMNS = 36
+comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
+comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
+
+
+@always_inline
+def place(buffers: PP, row: IP, column: Int) -> FP:
+    """Where an operand lies: the columns from `column` on are the number of its buffer and the offset in it."""
+    return buffers[unsafe_offset=Int(row.load(column))] + Int(row.load(column + 1))
+
+
+@no_inline
+def copy_rows(y: FP, ys: Int, x: FP, xs: Int, rows: Int, width: Int):
+    """`width` numbers of each of `rows`, which are ys and xs numbers apart."""
+    var threads = 1 if rows * width < SMALL else max(1, min(parallelism_level(None), rows))
+
+    def work(t: Int) {imm}:
+        for i in range(rows * t // threads, rows * (t + 1) // threads):
+            copy_row[DType.float32](y + i * ys, x + i * xs, width)
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@always_inline
+def spread(p: FP, apart: Int, left: Int) -> V:
+    """W neighbours, or one number for all of them where they are 0 `apart`."""
+    return V(p.load(0)) if apart == 0 else ld(p, left)
+
+
+@no_inline
+def arithmetic(y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: IP):
+    """y = activation(x op r) for C numbers of each of P pixels of N images. `geometry`: op (0 x alone, 1 add, 2 sub, 3 mul, 4 div), the activation, how many
+    numbers images, pixels and channels of x are apart, and those of r."""
+    var op = Int(geometry.load(0))
+    var activation = Int(geometry.load(1))
+    var xn = Int(geometry.load(2))
+    var xp = Int(geometry.load(3))
+    var xc = Int(geometry.load(4))
+    var rn = Int(geometry.load(5))
+    var rp = Int(geometry.load(6))
+    var rc = Int(geometry.load(7))
+    var rows = N * P
+    var threads = 1 if rows * C < SMALL else max(1, min(parallelism_level(None), rows))
+
+    def work(t: Int) {imm}:
+        for row in range(rows * t // threads, rows * (t + 1) // threads):
+            var n = row // P
+            var p = row - n * P
+            var xo = x + (n * xn + p * xp)
+            var ro = r + (n * rn + p * rp)
+            var yo = y + row * ys
+            var c = 0
+            while c < C:
+                var left = C - c
+                var v = spread(xo + c * xc, xc, left)
+                if op == 1:
+                    v += spread(ro + c * rc, rc, left)
+                elif op == 2:
+                    v -= spread(ro + c * rc, rc, left)
+                elif op == 3:
+                    v *= spread(ro + c * rc, rc, left)
+                elif op == 4:
+                    v /= spread(ro + c * rc, rc, left)
+                if activation != 0:
+                    v = activate(v, activation, 0, 0)
+                st(yo + c, left, v)
+                c += W
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@no_inline
+def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
+    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic), the places of y, x, w, b and r
+    (buffer, offset, numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run` or `arithmetic`. `bounds`: two a row.
+    """
+    for i in range(count):
+        var row = table + i * COLUMNS
+        var kind = Int(row.load(0))
+        var y = place(buffers, row, 1)
+        var ys = Int(row.load(3))
+        var x = place(buffers, row, 4)
+        var xs = Int(row.load(6))
+        var N = Int(row.load(16))
+        var H = Int(row.load(17))
+        var wide = Int(row.load(18))
+        var C = Int(row.load(19))
+        var HO = Int(row.load(20))
+        var WO = Int(row.load(21))
+        var geometry = row + 23
+        if kind == 0:
+            var a = Args(y, x, place(buffers, row, 7), place(buffers, row, 10), place(buffers, row, 13), x)
+            a.H = H
+            a.W = wide
+            a.C = C
+            a.HO = HO
+            a.WO = WO
+            a.K = Int(row.load(22))
+            a.xs = xs
+            a.ys = ys
+            a.rs = Int(row.load(15))
+            conv_entry(a, N, geometry, bounds + 2 * i)
+        elif kind == 1:
+            pool_run(y, ys, x, xs, N, H, wide, C, HO, WO, geometry)
+        elif kind == 2:
+            copy_rows(y, ys, x, xs, N, C)
+        elif kind == 4:
+            arithmetic(y, ys, x, place(buffers, row, 7), N, H, C, geometry)
+        else:
+            var sizes = Axes(fill=1)
+            sizes[0] = N
+            sizes[1] = wide
+            sizes[2] = H
+            transpose_run[DType.uint32](
+                rebind[UP](y.bitcast[UInt32]()), rebind[UP](x.bitcast[UInt32]()), 3, sizes, geometry
+            )
+
+
+@extensibility.register("fx_chain")
+struct Chain:
+    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * 36] and f32 bounds [steps * 2] as `chain_run` has them."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        outputs: OutputVariadicTensors[dtype=DType.float32, rank=1, ...],
+        table: InputTensor[dtype=DType.int64, rank=1, ...],
+        bounds: InputTensor[dtype=DType.float32, rank=1, ...],
+        inputs: InputVariadicTensors[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        comptime M = outputs.size
+        comptime N = inputs.size
+        var buffers = alloc[FP](M + N)
+        comptime for i in range(M):
+            buffers[unsafe_offset=i] = rebind[FP](outputs[i].unsafe_ptr())
+        comptime for i in range(N):
+            buffers[unsafe_offset=M + i] = rebind[FP](inputs[i].unsafe_ptr())
+        chain_run(
+            rebind[PP](buffers),
+            rebind[IP](table.unsafe_ptr()),
+            rebind[FP](bounds.unsafe_ptr()),
+            Int(table.dim_size(0)) // COLUMNS,
+        )
+        buffers.free()

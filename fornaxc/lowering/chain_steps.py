@@ -1,0 +1,178 @@
+"""The steps of a chain as rows of numbers, which kernels/chain.mojo carries out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fornaxc.ir.chains import ARITHMETIC, Chain, swapped
+from fornaxc.ir.dims import static
+from fornaxc.ir.graph import Array, Node, Value
+from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reduce, Reshape, Transpose, Unary
+from fornaxc.lowering.placement import Place, Placement, joined, place
+from fornaxc.lowering.registry import rule_for
+
+COLUMNS = 36
+_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC = range(5)  # the kinds of steps
+_KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
+_SIZES, _GEOMETRY = 16, 23  # the columns where they begin
+_CODES = {"relu": 1, "silu": 3, "sigmoid": 4, "tanh": 6}  # of `activate` in conv.mojo
+_SUM, _MEAN = 1, 2  # of `pool_run` in pool.mojo
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What the kernel does: rows of numbers and two bounds a row, over a workspace, then the results, then `operands`."""
+
+    rows: Array
+    bounds: Array
+    operands: Sequence[Value]
+    workspace: int
+
+
+def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node]) -> Table:
+    """The steps of a chain whose `results` are used outside of it; `makers` has the nodes that take constants from pools."""
+    made = {v for node in chain for v in node.outputs}
+    pools = {v: n for node in chain for v in node.inputs if isinstance((n := makers.get(v, node)).op, FromPool)}
+    read = (pools[v].inputs[0] if v in pools else v for node in chain for v in node.inputs if v not in made)
+    operands = list(dict.fromkeys(read))
+    placement = place(chain, results, operands)
+    places = dict(placement.places)
+    for value, node in pools.items():
+        assert isinstance(node.op, FromPool)
+        stride = node.op.shape[-1] if node.op.shape else 1
+        places[value] = Place(places[node.inputs[0]].buffer, node.op.offset, stride)
+    writer = _Writer(placement, places, frozenset(results))
+    steps = [step for node in chain for step in writer.steps(node)]
+    rows = np.concatenate([step.row() for step in steps])
+    bounds = np.array([step.bounds for step in steps], np.float32).reshape(-1)
+    return Table(rows, bounds, operands, placement.workspace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One row of the table."""
+
+    kind: int
+    places: Sequence[Place]
+    sizes: Sequence[int]
+    geometry: Sequence[int] = ()
+    bounds: Sequence[float] = (0.0, 0.0)
+
+    def row(self) -> Array:
+        row = np.zeros(COLUMNS, np.int64)
+        row[0] = self.kind
+        for i, at in enumerate(self.places):
+            row[1 + 3 * i : 4 + 3 * i] = at.buffer, at.offset, at.stride
+        row[_SIZES : _SIZES + len(self.sizes)] = self.sizes
+        row[_GEOMETRY : _GEOMETRY + len(self.geometry)] = self.geometry
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes steps for nodes whose values lie where `places` says."""
+
+    placement: Placement
+    places: Mapping[Value, Place]
+    results: frozenset[Value]
+
+    def steps(self, node: Node) -> list[_Step]:
+        """What a node does: nothing where its operands lie where its result is."""
+        match node.op:
+            case ConvNhwc() | Pool():
+                return [self._window(node)]
+            case Reduce(fn=fn):
+                return [self._whole(node, _MEAN if fn == "mean" else _SUM)]
+            case Binary(fn=fn):
+                return [self._arithmetic(node, 1 + ARITHMETIC.index(fn), 0)]
+            case Unary(fn=fn):
+                return [self._arithmetic(node, 0, _CODES[fn])]
+            case BroadcastTo():
+                return [] if node.outputs[0] in self.placement.repeated else [self._arithmetic(node, 0, 0)]
+            case Transpose():
+                n, a, b = swapped(node) or (1, 1, 1)
+                return [_Step(_SWAP, self._at(node), [n, a, b], (0, 2, 1))]
+            case Reshape():
+                size = static(node.outputs[0].type.elements)
+                return [_Step(_COPY, self._at(node), [1, 0, 0, size])] if node.outputs[0] in self.results else []
+            case Concat(axis=axis):
+                return self._copies(node, axis)
+        raise AssertionError(f"{node.op} is no link")
+
+    def _at(self, node: Node) -> list[Place]:
+        return [self.places[v] for v in (*node.outputs, *node.inputs)]
+
+    def _window(self, node: Node) -> _Step:
+        """A convolution or a pool, by its own rule."""
+        recorder = _Recorder(node)
+        rule, _ = rule_for(type(node.op), "cpu")
+        rule(recorder, node.op, *node.inputs)
+        values = [v for v in recorder.operands if isinstance(v, Value)]
+        numbers = [v for v in recorder.operands if not isinstance(v, Value)]
+        bounds = numbers[1].tolist() if len(numbers) > 1 else (0.0, 0.0)
+        at = [self.places[v] for v in (*node.outputs, *values)]
+        return _Step(_KERNELS[recorder.kernel], at, _window_sizes(node), numbers[0].tolist(), bounds)
+
+    def _whole(self, node: Node, kind: int) -> _Step:
+        """A reduction of whole images, as a pool whose window is the image."""
+        return _Step(_POOL, self._at(node), _window_sizes(node), (0, 0, 1, 1, 0, 0, 1, 1, kind))
+
+    def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
+        n, h, w, channels = (static(d) for d in node.outputs[0].type.shape)
+        x, r = node.inputs[0], node.inputs[-1]
+        at = [self.places[node.outputs[0]], *(self.places[self.placement.repeated.get(v, v)] for v in (x, r))]
+        apart = [d for v in (x, r) for d in self._apart(self.placement.repeated.get(v, v), (n, h * w, channels))]
+        return _Step(_ARITHMETIC, at, [n, h * w, 0, channels], (operation, activation, *apart))
+
+    def _apart(self, value: Value, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+        """How far the images, pixels and channels of a value are apart, 0 where it is repeated for all of them."""
+        n, h, w, channels = (static(d) for d in value.type.shape)
+        stride = self.places[value].stride
+        image = 0 if n < sizes[0] else h * w * stride
+        return image, 0 if h * w < sizes[1] else stride, int(channels == sizes[2])
+
+    def _copies(self, node: Node, axis: int) -> list[_Step]:
+        """The operands of a concatenation that do not lie in its result already."""
+        y = self.places[node.outputs[0]]
+        shape = [static(d) for d in node.outputs[0].type.shape]
+        rows, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        row = y.stride if joined(node) else shape[axis] * inner
+        steps, first = [], 0
+        for operand in node.inputs:
+            width = static(operand.type.shape[axis]) * inner
+            target = Place(y.buffer, y.offset + first, row)
+            x = self.places[operand]
+            source = x if joined(node) else Place(x.buffer, x.offset, width)
+            if source != target:
+                steps.append(_Step(_COPY, [target, source], [rows, 0, 0, width]))
+            first += width
+        return steps
+
+
+def _window_sizes(node: Node) -> list[int]:
+    _, *result = (static(d) for d in node.outputs[0].type.shape)
+    return [*(static(d) for d in node.inputs[0].type.shape), *result]
+
+
+class _Recorder:
+    """What the rules of convolutions and pools see here in place of a context: it keeps the kernel that they call, and its numbers."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.kernel = ""
+        self.operands: list[Any] = []
+
+    def literal(self, array: Array) -> Array:
+        return array
+
+    def out_type(self, index: int = 0) -> None:
+        return None
+
+    def custom(self, name: str, operands: Sequence[Any], types: Sequence[Any]) -> list[Value]:
+        self.kernel, self.operands = name, list(operands)
+        return [self.node.outputs[0]]

@@ -1,0 +1,60 @@
+"""Chains of convolutions, each as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from max.dtype import DType as MaxDType
+from max.graph import TensorType, TensorValue, ops
+
+from fornaxc.ir.chains import Chain, schedule
+from fornaxc.ir.dims import static
+from fornaxc.ir.graph import Graph, Node, Value
+from fornaxc.ir.ops import FromPool
+from fornaxc.lowering.chain_steps import table_of
+from fornaxc.lowering.context import LoweringContext
+from fornaxc.lowering.registry import lower
+
+
+@lower(FromPool)
+def _from_pool(c: LoweringContext, op: FromPool, pool: TensorValue) -> TensorValue:
+    """For what is no chain's."""
+    return ops.reshape(pool[op.offset : op.offset + op.size], op.shape)
+
+
+def lowering_steps(graph: Graph) -> list[Node | Chain]:
+    """The nodes of a graph or region in an order in which they can run, those of a chain with a pool of constants together.
+
+    What takes constants from a pool for chains alone is left out.
+    """
+    pooled = {v for node in graph.nodes if isinstance(node.op, FromPool) for v in node.outputs}
+    if not pooled:
+        return list(graph.nodes)
+    steps: list[Node | Chain] = []
+    for step in schedule(graph):
+        steps += [step] if isinstance(step, Node) or any(not pooled.isdisjoint(node.inputs) for node in step) else step
+    read = {v for step in steps if isinstance(step, Node) for v in step.inputs}.union(graph.outputs)
+    return [s for s in steps if not isinstance(s, Node) or pooled.isdisjoint(s.outputs) or s.outputs[0] in read]
+
+
+def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value]) -> None:
+    """Bind `results`, the values of a chain that are used outside of it."""
+    table = table_of(chain, results, c.producers)
+    flat = [ops.reshape(c.read(v, c.device), [static(v.type.elements)]) for v in table.operands]
+    sizes = [max(table.workspace, 1), *(static(v.type.elements) for v in results)]
+    types = [TensorType(MaxDType.float32, [size], c.device) for size in sizes]
+    found = c.custom("fx_chain", [c.literal(table.rows), c.literal(table.bounds), *flat], types)
+    for value, tensor in zip(results, found[1:], strict=True):
+        c.bind(value, ops.reshape(tensor, c.shape(value.type.shape)))
+
+
+def chain_results(graph: Graph, chain: Chain) -> list[Value]:
+    """The values of a chain that something outside of it uses."""
+    inside = set(chain)
+    used = set(graph.outputs)
+    for node in graph.nodes:
+        if node not in inside:
+            used.update(node.inputs)
+            for region in node.regions:
+                used.update(region.captures())
+    return [v for node in chain for v in node.outputs if v in used]

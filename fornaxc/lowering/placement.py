@@ -1,0 +1,146 @@
+"""Where the values of a chain lie: in a workspace that those share whose lives do not meet, in buffers of results, or inside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fornaxc.ir.chains import Chain
+from fornaxc.ir.dims import static
+from fornaxc.ir.graph import Node, Value
+from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reduce, Reshape, Unary
+
+ALIGNMENT = 16  # numbers: a line of the cache
+WORKSPACE = 0  # the number of its buffer; results come after it, then operands
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`offset` numbers into a buffer; `stride` numbers lie from one pixel (all but the last axis) to the next."""
+
+    buffer: int
+    offset: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`places` of all values of a chain, and how many numbers the workspace holds.
+
+    `repeated` has the values that lie nowhere but in what they repeat.
+    """
+
+    places: Mapping[Value, Place]
+    workspace: int
+    repeated: Mapping[Value, Value]
+
+
+def joined(node: Node) -> bool:
+    """Whether a node writes its operands beside one another in the last axis."""
+    return isinstance(node.op, Concat) and node.op.axis == node.outputs[0].type.rank - 1
+
+
+def place(chain: Chain, results: Sequence[Value], operands: Sequence[Value]) -> Placement:
+    """Places for the values of a chain: `operands` come from outside, `results` are wanted outside, each in a buffer of its own.
+
+    What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. A reshape
+    is its operand, and so is what arithmetic reads again and again.
+    """
+    homes = _homes(chain, set(results))
+    roots = {v: _root(v, homes) for v in (*operands, *(v for node in chain for v in node.outputs))}
+    buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
+    offsets, workspace = _packed(_lives(chain, roots, buffers))
+    places = {}
+    for value, (root, inside) in roots.items():
+        wide = _widest(value, homes)
+        stride = static(wide.type.shape[-1]) if wide.type.rank else 1
+        places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0) + inside, stride)
+    repeats = (node for node in chain if isinstance(node.op, BroadcastTo) and node.outputs[0] in homes)
+    return Placement(places, workspace, {node.outputs[0]: node.inputs[0] for node in repeats})
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """The value that another lies in: from channel `first` of each pixel on, or (None) as all of it, for reshapes and repetitions."""
+
+    whole: Value
+    first: int | None
+
+
+def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
+    makers = {node.outputs[0]: node for node in chain}
+    dense = {v for node in chain if not _takes_gaps(node) for v in node.inputs}
+    only_once = {v for node in chain if not isinstance(node.op, Binary) for v in node.inputs}  # not again and again
+    homes: dict[Value, _Home] = {}
+    for node in reversed(chain):
+        result = node.outputs[0]
+        is_view = isinstance(node.op, Reshape) or (isinstance(node.op, BroadcastTo) and result not in only_once)
+        if is_view and result not in results:
+            homes[result] = _Home(node.inputs[0], None)
+        if not joined(node):
+            continue
+        first = 0
+        for operand in node.inputs:
+            maker = makers.get(operand)
+            fits = maker is not None and _takes_gaps(maker) and operand not in homes
+            if fits and operand not in dense and operand not in results:
+                homes[operand] = _Home(result, first)
+            first += static(operand.type.shape[-1])
+    return homes
+
+
+def _takes_gaps(node: Node) -> bool:
+    """Whether a node can read and write images whose pixels lie apart."""
+    return isinstance(node.op, Binary | BroadcastTo | ConvNhwc | Pool | Reduce | Unary) or joined(node)
+
+
+def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, int]:
+    """The value that `value` lies in at last, and how many numbers from its beginning."""
+    inside = 0
+    while value in homes:
+        inside += homes[value].first or 0
+        value = homes[value].whole
+    return value, inside
+
+
+def _widest(value: Value, homes: Mapping[Value, _Home]) -> Value:
+    """The value whose pixels are as far apart as those of `value` are."""
+    while value in homes and homes[value].first is not None:
+        value = homes[value].whole
+    return value
+
+
+@dataclass(slots=True)
+class _Life:
+    """The first and the last step that touch a value, and its size."""
+
+    root: Value
+    first: int
+    last: int
+    size: int
+
+
+def _lives(chain: Chain, roots: Mapping[Value, tuple[Value, int]], buffers: Mapping[Value, int]) -> list[_Life]:
+    lives: dict[Value, _Life] = {}
+    for step, node in enumerate(chain):
+        for value in (*node.outputs, *node.inputs):
+            if value not in roots or roots[value][0] in buffers:
+                continue
+            root = roots[value][0]
+            life = lives.setdefault(root, _Life(root, step, step, static(root.type.elements)))
+            life.last = step
+    return list(lives.values())
+
+
+def _packed(lives: Iterable[_Life]) -> tuple[dict[Value, int], int]:
+    """Offsets such that values that live at the same time do not meet, and the numbers that they take together: the largest first, each as low as it can."""
+    placed: list[tuple[_Life, int]] = []
+    for life in sorted(lives, key=lambda v: (-v.size, v.first)):
+        taken = sorted((o, o + v.size) for v, o in placed if v.first <= life.last and life.first <= v.last)
+        offset = 0
+        for start, end in taken:
+            if offset + life.size <= start:
+                break
+            offset = max(offset, -(-end // ALIGNMENT) * ALIGNMENT)
+        placed.append((life, offset))
+    return {v.root: o for v, o in placed}, max((o + v.size for v, o in placed), default=0)

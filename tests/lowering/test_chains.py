@@ -1,0 +1,72 @@
+"""Convolutions that follow one another as one kernel: which nodes, where their values lie, and the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from chain_nets import carried_out, random_net
+
+from fornaxc.ir.chains import find_chains
+from fornaxc.ir.checker import check
+from fornaxc.ir.dims import static
+from fornaxc.ir.graph import Array, Graph, Node, Value
+from fornaxc.ir.interpreter import apply, run
+from fornaxc.lowering import packed  # noqa: F401 registers the rules of convolutions and pools
+from fornaxc.lowering.chain_steps import table_of
+from fornaxc.lowering.chains import chain_results, lowering_steps
+from fornaxc.passes.pipeline import optimize
+from fornaxc.passes.prepack import prepack
+from fornaxc.qualify.programs import Options, Program, run_programs
+
+
+def chained(seed: int) -> tuple[Graph, Array, list[Array]]:
+    graph, x = random_net(seed)
+    program = prepack(optimize(graph, "cpu"))
+    check(program)
+    return program, x, run(graph, [x])
+
+
+def by_tables(program: Graph, x: Array) -> tuple[list[Array], int]:
+    """The outputs, chains by their tables over buffers of NaN, and how many chains there were."""
+    values: dict[Value, Array] = {program.inputs[0]: x}
+    values.update((v, constant.load()) for v, constant in program.constants.items())
+    makers = {v: node for node in program.nodes for v in node.outputs}
+    chains = 0
+    for step in lowering_steps(program):
+        if isinstance(step, Node):
+            results = apply(step, [values[v] for v in step.inputs], values, {})
+            values.update(zip(step.outputs, results, strict=True))
+            continue
+        chains += 1
+        wanted = chain_results(program, step)
+        table = table_of(step, wanted, makers)
+        made = [np.full(static(v.type.elements), np.nan, np.float32) for v in wanted]
+        given = [np.ascontiguousarray(values[v]).reshape(-1) for v in table.operands]
+        before = [a.copy() for a in given]
+        workspace = np.full(table.workspace, np.nan, np.float32)
+        carried_out(table.rows, table.bounds, [workspace, *made, *given])
+        assert all(np.array_equal(a, b) for a, b in zip(before, given, strict=True))
+        values.update((v, a.reshape(v.type.shape)) for v, a in zip(wanted, made, strict=True))
+    return [values[v] for v in program.outputs], chains
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_table_gives_what_its_nodes_give(seed: int) -> None:
+    program, x, wanted = chained(seed)
+    found, _ = by_tables(program, x)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_most_random_nets_have_chains() -> None:
+    assert sum(bool(find_chains(chained(seed)[0])) for seed in range(60)) > 45
+
+
+def test_max_gives_what_the_nodes_give() -> None:
+    """All in one module; a net of the table above is right, so what is tried here is the kernel."""
+    nets = {f"net{seed}": chained(seed) for seed in range(12)}
+    outcomes = run_programs([Program(name, program, [[x]]) for name, (program, x, _) in nets.items()], Options())
+    assert {name: o.error for name, o in outcomes.items() if o.status != "ok"} == {}
+    for name, (_, _, wanted) in nets.items():
+        for a, b in zip(outcomes[name].outputs[0], wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
