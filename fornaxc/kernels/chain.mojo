@@ -11,9 +11,10 @@ from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
 from .conv import Args, FP, IP, PP, V, W, activate, conv_entry, ld, st
 from .pool import pool_run
+from .reduce import SUM, reduce_columns
 from .transpose import Axes, copy_row, transpose_run
 
-comptime COLUMNS = 36
+comptime COLUMNS = 40
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
@@ -91,9 +92,19 @@ def arithmetic(y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: I
 
 
 @no_inline
+def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
+    """The sums, or means, of the P pixels of N images."""
+    reduce_columns[DType.float32, SUM](y, x, N, P, C)
+    if mean:
+        for i in range(N * C):
+            y.store(i, y.load(i) / Float32(P))
+
+
+@no_inline
 def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
-    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic), the places of y, x, w, b and r
-    (buffer, offset, numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run` or `arithmetic`. `bounds`: two a row.
+    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic, 5 a mean or sum of images), the places of y, x, w, b and r
+    (buffer, offset, numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run` or `arithmetic`; of a convolution also whether a scale and an offset follow, and their
+    buffers and offsets. `bounds`: two a row.
     """
     for i in range(count):
         var row = table + i * COLUMNS
@@ -120,6 +131,10 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
             a.xs = xs
             a.ys = ys
             a.rs = Int(row.load(15))
+            if row.load(34) != 0:
+                a.scale = place(buffers, row, 35).load(0)
+            if row.load(37) != 0:
+                a.offset = place(buffers, row, 38).load(0)
             conv_entry(a, N, geometry, bounds + 2 * i)
         elif kind == 1:
             pool_run(y, ys, x, xs, N, H, wide, C, HO, WO, geometry)
@@ -127,6 +142,8 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
             copy_rows(y, ys, x, xs, N, C)
         elif kind == 4:
             arithmetic(y, ys, x, place(buffers, row, 7), N, H, C, geometry)
+        elif kind == 5:
+            image_sums(y, x, N, H, C, geometry.load(0) != 0)
         else:
             var sizes = Axes(fill=1)
             sizes[0] = N

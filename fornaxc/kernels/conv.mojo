@@ -31,7 +31,9 @@ comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 
 
 struct Args(ImplicitlyCopyable):
-    """One convolution: pointers, then sizes. C and K are per group; xs, ys and rs are the numbers from one pixel to the next."""
+    """One convolution: pointers, then sizes. C and K are per group; xs, ys and rs are the numbers from one pixel to the next.
+
+    After the activation come a scale and an offset."""
 
     var y: FP
     var x: FP
@@ -60,6 +62,8 @@ struct Args(ImplicitlyCopyable):
     var activation: Int
     var least: Float32
     var greatest: Float32
+    var scale: Float32
+    var offset: Float32
 
     def __init__(out self, y: FP, x: FP, w: FP, b: FP, r: FP, zero: FP):
         self.y = y
@@ -89,6 +93,8 @@ struct Args(ImplicitlyCopyable):
         self.activation = 0
         self.least = 0
         self.greatest = 0
+        self.scale = 1
+        self.offset = 0
 
 
 @always_inline
@@ -141,12 +147,15 @@ def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
 
 @always_inline
 def activated(v: V, a: Args) -> V:
-    """`activate`, without a call where there is nothing to do, or relu."""
-    if a.activation == 0:
-        return v
+    """`activate`, without a call where there is nothing to do, or relu; then scale and offset."""
+    var u = v
     if a.activation == 1:
-        return v.lt(V(0)).select(V(0), v)
-    return activate(v, a.activation, a.least, a.greatest)
+        u = v.lt(V(0)).select(V(0), v)
+    elif a.activation != 0:
+        u = activate(v, a.activation, a.least, a.greatest)
+    if a.scale != 1 or a.offset != 0:
+        return fma(u, V(a.scale), V(a.offset))
+    return u
 
 
 @no_inline

@@ -16,12 +16,11 @@ from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool
 from fornaxc.lowering.placement import Place, Placement, joined, place
 from fornaxc.lowering.registry import rule_for
 
-COLUMNS = 36
-_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC = range(5)  # the kinds of steps
+COLUMNS = 40
+_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS = range(6)  # the kinds of steps
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
-_SIZES, _GEOMETRY = 16, 23  # the columns where they begin
+_SIZES, _GEOMETRY, _FACTORS = 16, 23, 34  # the columns where they begin
 _CODES = {"relu": 1, "silu": 3, "sigmoid": 4, "tanh": 6}  # of `activate` in conv.mojo
-_SUM, _MEAN = 1, 2  # of `pool_run` in pool.mojo
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,17 @@ def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node
     pools = {v: n for node in chain for v in node.inputs if isinstance((n := makers.get(v, node)).op, FromPool)}
     read = (pools[v].inputs[0] if v in pools else v for node in chain for v in node.inputs if v not in made)
     operands = list(dict.fromkeys(read))
-    placement = place(chain, results, operands)
+    factors = _factors_after(chain, set(results))
+    become = {v: f.result for node, f in factors.items() for v in (*node.outputs, *f.between)}
+    placement = place(chain, results, operands, become)
     places = dict(placement.places)
     for value, node in pools.items():
         assert isinstance(node.op, FromPool)
         stride = node.op.shape[-1] if node.op.shape else 1
         places[value] = Place(places[node.inputs[0]].buffer, node.op.offset, stride)
-    writer = _Writer(placement, places, frozenset(results))
-    steps = [step for node in chain for step in writer.steps(node)]
+    writer = _Writer(placement, places, frozenset(results), factors)
+    done = {node for f in factors.values() for node in f.nodes}
+    steps = [step for node in chain if node not in done for step in writer.steps(node)]
     rows = np.concatenate([step.row() for step in steps])
     bounds = np.array([step.bounds for step in steps], np.float32).reshape(-1)
     return Table(rows, bounds, operands, placement.workspace)
@@ -62,6 +64,7 @@ class _Step:
     sizes: Sequence[int]
     geometry: Sequence[int] = ()
     bounds: Sequence[float] = (0.0, 0.0)
+    factors: Sequence[Place | None] = ()
 
     def row(self) -> Array:
         row = np.zeros(COLUMNS, np.int64)
@@ -70,7 +73,55 @@ class _Step:
             row[1 + 3 * i : 4 + 3 * i] = at.buffer, at.offset, at.stride
         row[_SIZES : _SIZES + len(self.sizes)] = self.sizes
         row[_GEOMETRY : _GEOMETRY + len(self.geometry)] = self.geometry
+        for i, factor in enumerate(self.factors):
+            if factor is not None:
+                row[_FACTORS + 3 * i : _FACTORS + 3 * i + 3] = 1, factor.buffer, factor.offset
         return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """What a convolution's kernel does after its activation: a scale and an offset of one number each. They take the place of `nodes`, of which the last
+    gives `result`."""
+
+    scale: Value | None
+    offset: Value | None
+    nodes: tuple[Node, ...]
+
+    @property
+    def result(self) -> Value:
+        return self.nodes[-1].outputs[0]
+
+    @property
+    def between(self) -> tuple[Value, ...]:
+        return tuple(node.outputs[0] for node in self.nodes[:-1])
+
+
+def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
+    """The products and sums with one number from outside that the kernels of convolutions take in: each is all that reads what is before it."""
+    made = {v for node in chain for v in node.outputs}
+    users: dict[Value, list[Node]] = {}
+    for node in chain:
+        for value in node.inputs:
+            users.setdefault(value, []).append(node)
+    repeated = {node.outputs[0]: node.inputs[0] for node in chain if isinstance(node.op, BroadcastTo)}
+    found = {}
+    for node in chain:
+        if not isinstance(node.op, ConvNhwc):
+            continue
+        value, numbers, nodes = node.outputs[0], {}, []
+        for fn in ("mul", "add"):
+            user = users.get(value, [])
+            if value in results or len(user) != 1 or user[0].op != Binary(fn):
+                continue
+            other = user[0].inputs[1 if user[0].inputs[0] is value else 0]
+            number = repeated.get(other)
+            if number is not None and number not in made and number.type.elements == 1 and other not in results:
+                numbers[fn], value = number, user[0].outputs[0]
+                nodes.append(user[0])
+        if nodes:
+            found[node] = _Factors(numbers.get("mul"), numbers.get("add"), tuple(nodes))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +131,7 @@ class _Writer:
     placement: Placement
     places: Mapping[Value, Place]
     results: frozenset[Value]
+    factors: Mapping[Node, _Factors]
 
     def steps(self, node: Node) -> list[_Step]:
         """What a node does: nothing where its operands lie where its result is."""
@@ -87,7 +139,8 @@ class _Writer:
             case ConvNhwc() | Pool():
                 return [self._window(node)]
             case Reduce(fn=fn):
-                return [self._whole(node, _MEAN if fn == "mean" else _SUM)]
+                n, h, w, channels = (static(d) for d in node.inputs[0].type.shape)
+                return [_Step(_SUMS, self._at(node), [n, h * w, 0, channels], (int(fn == "mean"),))]
             case Binary(fn=fn):
                 return [self._arithmetic(node, 1 + ARITHMETIC.index(fn), 0)]
             case Unary(fn=fn):
@@ -116,11 +169,9 @@ class _Writer:
         numbers = [v for v in recorder.operands if not isinstance(v, Value)]
         bounds = numbers[1].tolist() if len(numbers) > 1 else (0.0, 0.0)
         at = [self.places[v] for v in (*node.outputs, *values)]
-        return _Step(_KERNELS[recorder.kernel], at, _window_sizes(node), numbers[0].tolist(), bounds)
-
-    def _whole(self, node: Node, kind: int) -> _Step:
-        """A reduction of whole images, as a pool whose window is the image."""
-        return _Step(_POOL, self._at(node), _window_sizes(node), (0, 0, 1, 1, 0, 0, 1, 1, kind))
+        after = self.factors.get(node)
+        factors = [None if v is None else self.places[v] for v in (after.scale, after.offset)] if after else []
+        return _Step(_KERNELS[recorder.kernel], at, _window_sizes(node), numbers[0].tolist(), bounds, factors)
 
     def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
         n, h, w, channels = (static(d) for d in node.outputs[0].type.shape)

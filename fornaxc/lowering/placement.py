@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fornaxc.ir.chains import Chain
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reduce, Reshape, Unary
+from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reshape, Unary
 
 ALIGNMENT = 16  # numbers: a line of the cache
 WORKSPACE = 0  # the number of its buffer; results come after it, then operands
@@ -40,13 +40,16 @@ def joined(node: Node) -> bool:
     return isinstance(node.op, Concat) and node.op.axis == node.outputs[0].type.rank - 1
 
 
-def place(chain: Chain, results: Sequence[Value], operands: Sequence[Value]) -> Placement:
+def place(
+    chain: Chain, results: Sequence[Value], operands: Sequence[Value], become: Mapping[Value, Value] | None = None
+) -> Placement:
     """Places for the values of a chain: `operands` come from outside, `results` are wanted outside, each in a buffer of its own.
 
     What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. A reshape
-    is its operand, and so is what arithmetic reads again and again.
+    is its operand, and so is what arithmetic reads again and again. Values that `become` another are never written by themselves.
     """
     homes = _homes(chain, set(results))
+    homes.update((v, _Home(other, 0)) for v, other in (become or {}).items())
     roots = {v: _root(v, homes) for v in (*operands, *(v for node in chain for v in node.outputs))}
     buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
     offsets, workspace = _packed(_lives(chain, roots, buffers))
@@ -91,7 +94,7 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
 
 def _takes_gaps(node: Node) -> bool:
     """Whether a node can read and write images whose pixels lie apart."""
-    return isinstance(node.op, Binary | BroadcastTo | ConvNhwc | Pool | Reduce | Unary) or joined(node)
+    return isinstance(node.op, Binary | BroadcastTo | ConvNhwc | Pool | Unary) or joined(node)
 
 
 def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, int]:

@@ -13,7 +13,7 @@ from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.ops import Conv, Pool
 from fornaxc.ir.types import DType, TensorType
 
-COLUMNS = 36
+COLUMNS = 40
 
 
 class Net:
@@ -40,7 +40,7 @@ class Net:
 
     def block(self, x: Value) -> Value:
         channels = static(x.type.shape[1])
-        match self.rng.integers(9):
+        match self.rng.integers(10):
             case 0:  # as in DenseNet
                 for _ in range(self.rng.integers(1, 4)):
                     y = self.relu(self.conv(self.relu(self.conv(x, 8, 1)), 4, 3))
@@ -63,6 +63,10 @@ class Net:
             case 6:  # numbers after an activation
                 y = compose.with_scalar(self.b, "mul", compose.unary(self.b, "tanh", self.conv(x, channels, 3)), 0.5)
                 return compose.with_scalar(self.b, "add", y, 0.25)
+            case 8:  # a scale that the convolution itself decides
+                y = self.conv(x, channels, 3)
+                total = compose.reduce(self.b, "mean", self.conv(y, 1, 1), (2, 3))
+                return self.conv(compose.binary(self.b, "mul", y, total), channels, 1) if self.rng.integers(2) else y
             case 7:  # a mean that counts no padding
                 y = self.b.emit(Pool("sum", (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)), x)
                 ones = compose.full_like(self.b, 1.0, x)
@@ -111,13 +115,14 @@ def carried_out(rows: Array, bounds: Array, buffers: Sequence[Array]) -> None:
         elif kind == 1:
             source = _pixels(buffers, x, n * h * w, c).reshape(n, h, w, c)
             window, strides, low, dilations = (tuple(geometry[i : i + 2]) for i in (0, 2, 4, 6))
-            window = tuple(r or size for r, size in zip(window, (h, w), strict=True))
             high = _high((ho, wo), (h, w), window, strides, dilations, low)
             pool = Pool("sum" if geometry[8] else "max", window, strides, low, high, dilations, True)
-            total = pool.evaluate(source)[0].reshape(n * ho * wo, c)
-            _pixels(buffers, y, n * ho * wo, c)[:] = total / np.float32(h * w if geometry[8] == 2 else 1)
+            _pixels(buffers, y, n * ho * wo, c)[:] = pool.evaluate(source)[0].reshape(n * ho * wo, c)
         elif kind == 4:
             _arithmetic(row, buffers)
+        elif kind == 5:
+            total = _pixels(buffers, [x[0], x[1], c], n * h, c).reshape(n, h, c).sum(1)
+            _pixels(buffers, [y[0], y[1], c], n, c)[:] = total / np.float32(h if geometry[0] else 1)
         elif kind == 2:
             _pixels(buffers, y, n, c)[:] = _pixels(buffers, x, n, c)
         else:
@@ -133,7 +138,13 @@ def _arithmetic(row: Array, buffers: Sequence[Array]) -> None:
         for at, steps in ((row[4:7], apart[:3]), (row[7:10], apart[3:]))
     )
     result = (x, x + r, x - r, x * r, x / r)[operation].reshape(n * p, c) if operation else x.reshape(n * p, c)
-    functions = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 3: lambda v: v / (1 + np.exp(-v)), 4: lambda v: 1 / (1 + np.exp(-v)), 6: np.tanh}
+    functions = {
+        0: lambda v: v,
+        1: lambda v: np.maximum(v, 0),
+        3: lambda v: v / (1 + np.exp(-v)),
+        4: lambda v: 1 / (1 + np.exp(-v)),
+        6: np.tanh,
+    }
     _pixels(buffers, row[1:4], n * p, c)[:] = functions[activation](result)
 
 
@@ -172,4 +183,7 @@ def _convolved(x: Array, row: Array, buffers: Sequence[Array], bounds: tuple[flo
     filters = _pixels(buffers, [row[7], row[8], size], 1, size)[0]
     bias = _pixels(buffers, [row[10], row[11], k], 1, k)[0]
     others = [_pixels(buffers, row[13:16], n * ho * wo, k).reshape(n, ho, wo, k)] if residual else []
-    return op.evaluate(x, filters, bias, *others)[0]
+    result = op.evaluate(x, filters, bias, *others)[0]
+    scale, offset = (buffers[at[1]][at[2]] if at[0] else None for at in (row[34:37], row[37:40]))
+    result = result if scale is None else result * scale
+    return result if offset is None else result + offset
