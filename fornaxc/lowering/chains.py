@@ -15,6 +15,8 @@ from fornaxc.lowering.chain_steps import table_of
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.registry import lower
 
+MOST_RESULTS = 32
+
 
 @lower(FromPool)
 def _from_pool(c: LoweringContext, op: FromPool, pool: TensorValue) -> TensorValue:
@@ -25,16 +27,24 @@ def _from_pool(c: LoweringContext, op: FromPool, pool: TensorValue) -> TensorVal
 def lowering_steps(graph: Graph) -> list[Node | Chain]:
     """The nodes of a graph or region in an order in which they can run, those of a chain with a pool of constants together.
 
-    What takes constants from a pool for chains alone is left out.
+    A chain with many results is left in pieces: each result costs compile time. What takes constants from a pool for chains alone is left out.
     """
     pooled = {v for node in graph.nodes if isinstance(node.op, FromPool) for v in node.outputs}
     if not pooled:
         return list(graph.nodes)
     steps: list[Node | Chain] = []
     for step in schedule(graph):
-        steps += [step] if isinstance(step, Node) or any(not pooled.isdisjoint(node.inputs) for node in step) else step
+        if isinstance(step, Node) or _is_worth_it(step, pooled, graph):
+            steps.append(step)
+        else:
+            steps += step
     read = {v for step in steps if isinstance(step, Node) for v in step.inputs}.union(graph.outputs)
     return [s for s in steps if not isinstance(s, Node) or pooled.isdisjoint(s.outputs) or s.outputs[0] in read]
+
+
+def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
+    has_pool = any(not pooled.isdisjoint(node.inputs) for node in chain)
+    return has_pool and len(chain_results(graph, chain)) <= MOST_RESULTS
 
 
 def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value]) -> None:

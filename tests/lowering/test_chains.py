@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from chain_nets import carried_out, random_net
@@ -13,7 +15,7 @@ from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
 from fornaxc.lowering import packed  # noqa: F401 registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
-from fornaxc.lowering.chains import chain_results, lowering_steps
+from fornaxc.lowering.chains import MOST_RESULTS, chain_results, lowering_steps
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.programs import Options, Program, run_programs
@@ -70,3 +72,11 @@ def test_max_gives_what_the_nodes_give() -> None:
     for name, (_, _, wanted) in nets.items():
         for a, b in zip(outcomes[name].outputs[0], wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_a_chain_with_many_results_is_left_in_pieces() -> None:
+    programs = (chained(seed)[0] for seed in range(20))
+    program, chain = next((p, c) for p in programs for c in find_chains(p) if len(c) > MOST_RESULTS)
+    tapped = replace(program, outputs=tuple(v for node in chain for v in node.outputs), output_names=())
+    assert all(isinstance(step, Node) for step in lowering_steps(tapped))
+    assert not all(isinstance(step, Node) for step in lowering_steps(program))
