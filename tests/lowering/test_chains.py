@@ -75,7 +75,7 @@ def test_max_gives_what_the_nodes_give() -> None:
 
 
 def test_a_chain_with_many_results_is_left_in_pieces() -> None:
-    programs = (chained(seed)[0] for seed in range(20))
+    programs = (prepack(optimize(random_net(seed, blocks=16)[0], "cpu")) for seed in range(20))
     program, chain = next((p, c) for p in programs for c in find_chains(p) if len(c) > MOST_RESULTS)
     tapped = replace(program, outputs=tuple(v for node in chain for v in node.outputs), output_names=())
     assert all(isinstance(step, Node) for step in lowering_steps(tapped))
