@@ -13,7 +13,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
-from fornaxc.lowering import packed  # noqa: F401 registers the rules of convolutions and pools
+from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
 from fornaxc.lowering.chains import MOST_RESULTS, chain_results, lowering_steps
 from fornaxc.passes.pipeline import optimize
@@ -80,3 +80,14 @@ def test_a_chain_with_many_results_is_left_in_pieces() -> None:
     tapped = replace(program, outputs=tuple(v for node in chain for v in node.outputs), output_names=())
     assert all(isinstance(step, Node) for step in lowering_steps(tapped))
     assert not all(isinstance(step, Node) for step in lowering_steps(program))
+
+
+def test_values_that_live_at_once_must_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison above sees a workspace whose places overlap."""
+    monkeypatch.setattr(placement, "_packed", lambda lives: ({v.root: 0 for v in lives}, max(v.size for v in lives)))
+    wrong = 0
+    for seed in range(10):
+        program, x, wanted = chained(seed)
+        found, _ = by_tables(program, x)
+        wrong += not all(np.allclose(a, b, 1e-4, 1e-4) for a, b in zip(found, wanted, strict=True))
+    assert wrong > 5
