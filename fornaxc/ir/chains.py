@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from fornaxc.ir.dims import product, static
+from fornaxc.ir.dims import Dim, bare_symbols_of, static, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reduce, Reshape, Transpose, Unary
 from fornaxc.ir.types import DType
@@ -16,20 +18,55 @@ LEAST = 4  # convolutions and pools of a chain: fewer are kernels of their own
 Chain = tuple[Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many images a program takes: a symbolic `size` that is the first of every image's shape, or 1 where all sizes are known."""
+
+    size: Dim
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The shape for one image."""
+        return tuple(1 if self.is_image(value) and i == 0 else static(d) for i, d in enumerate(value.type.shape))
+
+    def elements(self, value: Value) -> int:
+        """The elements of one image."""
+        return math.prod(self.shape(value))
+
+    def is_image(self, value: Value) -> bool:
+        """Whether there are as many of a value as there are images."""
+        return not isinstance(self.size, int) and value.type.shape[:1] == (self.size,)
+
+    def fits(self, value: Value) -> bool:
+        """Whether all sizes but the number of images are known."""
+        return all(isinstance(d, int) for d in value.type.shape[self.is_image(value) :])
+
+
+def batch_of(graph: Graph) -> Batch | None:
+    """The batch of a graph that can have chains: its symbols come from inputs, so that nodes may change places."""
+    known = {name for v in graph.inputs for name in bare_symbols_of(v.type.shape)}
+    if any(not symbols_of(v.type.shape) <= known for node in graph.nodes for v in node.outputs):
+        return None
+    first = next((node.outputs[0].type.shape[0] for node in graph.nodes if isinstance(node.op, ConvNhwc)), None)
+    if first is None:
+        return None
+    return Batch(1 if isinstance(first, int) else first)
+
+
 def find_chains(graph: Graph) -> list[Chain]:
-    """Groups of nodes of a graph of static sizes, nodes in their order, such that no path leaves a group and comes back to it."""
+    """Groups of nodes, in their order, such that no path leaves a group and comes back to it."""
     return [step for step in schedule(graph) if isinstance(step, tuple)]
 
 
 def schedule(graph: Graph) -> list[Node | Chain]:
     """All nodes, each alone or in its chain, in an order in which they can run."""
-    if not all(v.type.is_static for node in graph.nodes for v in node.outputs):
+    batch = batch_of(graph)
+    if batch is None:
         return list(graph.nodes)
-    stages = _stages(graph)
+    stages = _stages(graph, batch)
     plain: dict[int, list[Node]] = {}
     chained: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        (chained if is_link(node) else plain).setdefault(stages[node], []).append(node)
+        (chained if is_link(node, batch) else plain).setdefault(stages[node], []).append(node)
     steps: list[Node | Chain] = []
     for stage in range(max(stages.values(), default=-1) + 1):
         steps += plain.get(stage, [])
@@ -43,10 +80,12 @@ def schedule(graph: Graph) -> list[Node | Chain]:
     return steps
 
 
-def is_link(node: Node) -> bool:
-    """Whether a node can be part of a chain: f32 of static sizes, with elements."""
+def is_link(node: Node, batch: Batch) -> bool:
+    """Whether a node can be part of a chain: f32 of known sizes for an image, with elements."""
     values = (*node.inputs, *node.outputs)
-    if not all(v.type.dtype is DType.F32 and v.type.is_static and 0 not in v.type.shape for v in values):
+    if not all(v.type.dtype is DType.F32 and batch.fits(v) and 0 not in v.type.shape for v in values):
+        return False
+    if not isinstance(batch.size, int) and not batch.is_image(node.outputs[0]):
         return False
     image = values[0].type.rank == 4
     match node.op:
@@ -62,34 +101,38 @@ def is_link(node: Node) -> bool:
             kept = [have == wanted for have, wanted in zip(node.inputs[0].type.shape, shape, strict=True)]
             return image and (kept[1] == kept[2] or 1 in shape[1:3])
         case Transpose():
-            return swapped(node) is not None
+            return swapped(node, batch) is not None
         case ConvNhwc() | Concat() | Reshape():
-            return True
+            return all(batch.is_image(v) == batch.is_image(values[-1]) for v in _images(node))
     return False
 
 
-def swapped(node: Node) -> tuple[int, int, int] | None:
-    """Sizes (n, a, b) such that a transpose takes [n, a, b] to [n, b, a], neighbouring axes taken together; None where it is another one."""
+def _images(node: Node) -> tuple[Value, ...]:
+    """The operands that have as many images as the result has."""
+    return (node.inputs[0], *node.inputs[3:]) if isinstance(node.op, ConvNhwc) else node.inputs
+
+
+def swapped(node: Node, batch: Batch) -> tuple[int, int, int] | None:
+    """Sizes (n, a, b) such that a transpose takes [n, a, b] to [n, b, a], neighbouring axes taken together; None where it is another one.
+
+    The sizes are those for one image, which n has.
+    """
     assert isinstance(node.op, Transpose)
-    perm, shape = node.op.perm, node.inputs[0].type.shape
+    perm, shape = node.op.perm, batch.shape(node.inputs[0])
     fixed = next((i for i, axis in enumerate(perm) if axis != i), len(perm))
-    if fixed == len(perm):
+    if fixed == len(perm) or (fixed == 0 and batch.is_image(node.inputs[0])):
         return None
     moved = perm[fixed]
     if perm != (*range(fixed), *range(moved, len(perm)), *range(fixed, moved)):
         return None
-    return (
-        static(product(shape[:fixed])),
-        static(product(shape[fixed:moved])),
-        static(product(shape[moved:])),
-    )
+    return math.prod(shape[:fixed]), math.prod(shape[fixed:moved]), math.prod(shape[moved:])
 
 
 def _is_window(node: Node) -> bool:
     return isinstance(node.op, ConvNhwc | Pool)
 
 
-def _stages(graph: Graph) -> dict[Node, int]:
+def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
     """A number for each node. A link's is the largest of the nodes before it, another's is one more than that of links before it.
 
     So links of one stage have no other node between them. What repeats a value is moved to the stage that uses it first.
@@ -97,17 +140,17 @@ def _stages(graph: Graph) -> dict[Node, int]:
     stages: dict[Node, int] = {}
     makers: dict[Value, Node] = {}
     for node in graph.nodes:
-        link = is_link(node)
+        link = is_link(node, batch)
         before = [makers[v] for v in _used(node) if v in makers]
-        stages[node] = max((stages[n] + (is_link(n) and not link) for n in before), default=0)
+        stages[node] = max((stages[n] + (is_link(n, batch) and not link) for n in before), default=0)
         makers.update((v, node) for v in node.outputs)
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in _used(node):
             users.setdefault(value, []).append(node)
     for node in reversed(graph.nodes):
-        after = users.get(node.outputs[0], []) if is_link(node) and isinstance(node.op, BroadcastTo) else []
-        stages[node] = min((stages[n] - (not is_link(n)) for n in after), default=stages[node])
+        after = users.get(node.outputs[0], []) if is_link(node, batch) and isinstance(node.op, BroadcastTo) else []
+        stages[node] = min((stages[n] - (not is_link(n, batch)) for n in after), default=stages[node])
     return stages
 
 

@@ -14,15 +14,15 @@ from .pool import pool_run
 from .reduce import SUM, reduce_columns
 from .transpose import Axes, copy_row, transpose_run
 
-comptime COLUMNS = 40
+comptime COLUMNS = 48
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
 
 @always_inline
-def place(buffers: PP, row: IP, column: Int) -> FP:
-    """Where an operand lies: the columns from `column` on are the number of its buffer and the offset in it."""
-    return buffers[unsafe_offset=Int(row.load(column))] + Int(row.load(column + 1))
+def place(buffers: PP, row: IP, column: Int, images: Int) -> FP:
+    """Where an operand lies: the columns from `column` on are the number of its buffer, numbers for each image before it, and further ones."""
+    return buffers[unsafe_offset=Int(row.load(column))] + (Int(row.load(column + 1)) * images + Int(row.load(column + 2)))
 
 
 @no_inline
@@ -101,47 +101,49 @@ def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
 
 
 @no_inline
-def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
-    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic, 5 a mean or sum of images), the places of y, x, w, b and r
-    (buffer, offset, numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run` or `arithmetic`; of a convolution also whether a scale and an offset follow, and their
-    buffers and offsets. `bounds`: two a row.
+def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
+    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic, 5 a mean or sum of images),
+    the places of y, x, w, b and r (those of `place`, and the numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run`
+    or `arithmetic`; of a convolution also whether a scale and an offset follow, and their places. N is for one of `images`. `bounds`: two a row.
     """
     for i in range(count):
         var row = table + i * COLUMNS
         var kind = Int(row.load(0))
-        var y = place(buffers, row, 1)
-        var ys = Int(row.load(3))
-        var x = place(buffers, row, 4)
-        var xs = Int(row.load(6))
-        var N = Int(row.load(16))
-        var H = Int(row.load(17))
-        var wide = Int(row.load(18))
-        var C = Int(row.load(19))
-        var HO = Int(row.load(20))
-        var WO = Int(row.load(21))
-        var geometry = row + 23
+        var y = place(buffers, row, 1, images)
+        var ys = Int(row.load(4))
+        var x = place(buffers, row, 5, images)
+        var xs = Int(row.load(8))
+        var N = Int(row.load(21)) * images
+        var H = Int(row.load(22))
+        var wide = Int(row.load(23))
+        var C = Int(row.load(24))
+        var HO = Int(row.load(25))
+        var WO = Int(row.load(26))
+        var geometry = row + 28
         if kind == 0:
-            var a = Args(y, x, place(buffers, row, 7), place(buffers, row, 10), place(buffers, row, 13), x)
+            var w = place(buffers, row, 9, images)
+            var b = place(buffers, row, 13, images)
+            var a = Args(y, x, w, b, place(buffers, row, 17, images), x)
             a.H = H
             a.W = wide
             a.C = C
             a.HO = HO
             a.WO = WO
-            a.K = Int(row.load(22))
+            a.K = Int(row.load(27))
             a.xs = xs
             a.ys = ys
-            a.rs = Int(row.load(15))
-            if row.load(34) != 0:
-                a.scale = place(buffers, row, 35).load(0)
-            if row.load(37) != 0:
-                a.offset = place(buffers, row, 38).load(0)
+            a.rs = Int(row.load(20))
+            if row.load(39) != 0:
+                a.scale = place(buffers, row, 40, images).load(0)
+            if row.load(43) != 0:
+                a.offset = place(buffers, row, 44, images).load(0)
             conv_entry(a, N, geometry, bounds + 2 * i)
         elif kind == 1:
             pool_run(y, ys, x, xs, N, H, wide, C, HO, WO, geometry)
         elif kind == 2:
             copy_rows(y, ys, x, xs, N, C)
         elif kind == 4:
-            arithmetic(y, ys, x, place(buffers, row, 7), N, H, C, geometry)
+            arithmetic(y, ys, x, place(buffers, row, 9, images), N, H, C, geometry)
         elif kind == 5:
             image_sums(y, x, N, H, C, geometry.load(0) != 0)
         else:
@@ -156,7 +158,7 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int):
 
 @extensibility.register("fx_chain")
 struct Chain:
-    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * 36] and f32 bounds [steps * 2] as `chain_run` has them."""
+    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * 48] and f32 bounds [steps * 2] as `chain_run` has them; i64 images [1]."""
 
     @staticmethod
     def execute[
@@ -165,6 +167,7 @@ struct Chain:
         outputs: OutputVariadicTensors[dtype=DType.float32, rank=1, ...],
         table: InputTensor[dtype=DType.int64, rank=1, ...],
         bounds: InputTensor[dtype=DType.float32, rank=1, ...],
+        images: InputTensor[dtype=DType.int64, rank=1, ...],
         inputs: InputVariadicTensors[dtype=DType.float32, rank=1, ...],
         ctx: DeviceContext,
     ) raises:
@@ -180,5 +183,6 @@ struct Chain:
             rebind[IP](table.unsafe_ptr()),
             rebind[FP](bounds.unsafe_ptr()),
             Int(table.dim_size(0)) // COLUMNS,
+            Int(rebind[IP](images.unsafe_ptr()).load(0)),
         )
         buffers.free()

@@ -9,23 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.chains import ARITHMETIC, Chain, swapped
-from fornaxc.ir.dims import static
+from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, swapped
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reduce, Reshape, Transpose, Unary
 from fornaxc.lowering.placement import Place, Placement, joined, place
 from fornaxc.lowering.registry import rule_for
 
-COLUMNS = 40
+COLUMNS = 48
 _WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS = range(6)  # the kinds of steps
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
-_SIZES, _GEOMETRY, _FACTORS = 16, 23, 34  # the columns where they begin
+_SIZES, _GEOMETRY, _FACTORS = 21, 28, 39  # the columns where they begin
 _CODES = {"relu": 1, "silu": 3, "sigmoid": 4, "tanh": 6}  # of `activate` in conv.mojo
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What the kernel does: rows of numbers and two bounds a row, over a workspace, then the results, then `operands`."""
+    """What the kernel does: rows of numbers and two bounds a row, over a workspace, then the results, then `operands`.
+
+    The rows and the size of the workspace are those for one image, where the number of images is symbolic.
+    """
 
     rows: Array
     bounds: Array
@@ -33,7 +35,7 @@ class Table:
     workspace: int
 
 
-def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node]) -> Table:
+def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node], batch: Batch) -> Table:
     """The steps of a chain whose `results` are used outside of it; `makers` has the nodes that take constants from pools."""
     made = {v for node in chain for v in node.outputs}
     pools = {v: n for node in chain for v in node.inputs if isinstance((n := makers.get(v, node)).op, FromPool)}
@@ -41,13 +43,13 @@ def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node
     operands = list(dict.fromkeys(read))
     factors = _factors_after(chain, set(results))
     become = {v: f.result for node, f in factors.items() for v in (*node.outputs, *f.between)}
-    placement = place(chain, results, operands, become)
+    placement = place(chain, results, operands, batch, become)
     places = dict(placement.places)
     for value, node in pools.items():
         assert isinstance(node.op, FromPool)
         stride = node.op.shape[-1] if node.op.shape else 1
-        places[value] = Place(places[node.inputs[0]].buffer, node.op.offset, stride)
-    writer = _Writer(placement, places, frozenset(results), factors)
+        places[value] = Place(places[node.inputs[0]].buffer, 0, node.op.offset, stride)
+    writer = _Writer(placement, places, frozenset(results), factors, batch)
     done = {node for f in factors.values() for node in f.nodes}
     steps = [step for node in chain if node not in done for step in writer.steps(node)]
     rows = np.concatenate([step.row() for step in steps])
@@ -70,12 +72,12 @@ class _Step:
         row = np.zeros(COLUMNS, np.int64)
         row[0] = self.kind
         for i, at in enumerate(self.places):
-            row[1 + 3 * i : 4 + 3 * i] = at.buffer, at.offset, at.stride
+            row[1 + 4 * i : 5 + 4 * i] = at.buffer, at.base, at.inside, at.stride
         row[_SIZES : _SIZES + len(self.sizes)] = self.sizes
         row[_GEOMETRY : _GEOMETRY + len(self.geometry)] = self.geometry
         for i, factor in enumerate(self.factors):
             if factor is not None:
-                row[_FACTORS + 3 * i : _FACTORS + 3 * i + 3] = 1, factor.buffer, factor.offset
+                row[_FACTORS + 4 * i : _FACTORS + 4 * i + 4] = 1, factor.buffer, factor.base, factor.inside
         return row
 
 
@@ -132,6 +134,7 @@ class _Writer:
     places: Mapping[Value, Place]
     results: frozenset[Value]
     factors: Mapping[Node, _Factors]
+    batch: Batch
 
     def steps(self, node: Node) -> list[_Step]:
         """What a node does: nothing where its operands lie where its result is."""
@@ -139,7 +142,7 @@ class _Writer:
             case ConvNhwc() | Pool():
                 return [self._window(node)]
             case Reduce(fn=fn):
-                n, h, w, channels = (static(d) for d in node.inputs[0].type.shape)
+                n, h, w, channels = self.batch.shape(node.inputs[0])
                 return [_Step(_SUMS, self._at(node), [n, h * w, 0, channels], (int(fn == "mean"),))]
             case Binary(fn=fn):
                 return [self._arithmetic(node, 1 + ARITHMETIC.index(fn), 0)]
@@ -148,10 +151,10 @@ class _Writer:
             case BroadcastTo():
                 return [] if node.outputs[0] in self.placement.repeated else [self._arithmetic(node, 0, 0)]
             case Transpose():
-                n, a, b = swapped(node) or (1, 1, 1)
+                n, a, b = swapped(node, self.batch) or (1, 1, 1)
                 return [_Step(_SWAP, self._at(node), [n, a, b], (0, 2, 1))]
             case Reshape():
-                size = static(node.outputs[0].type.elements)
+                size = self.batch.elements(node.outputs[0])
                 return [_Step(_COPY, self._at(node), [1, 0, 0, size])] if node.outputs[0] in self.results else []
             case Concat(axis=axis):
                 return self._copies(node, axis)
@@ -171,10 +174,13 @@ class _Writer:
         at = [self.places[v] for v in (*node.outputs, *values)]
         after = self.factors.get(node)
         factors = [None if v is None else self.places[v] for v in (after.scale, after.offset)] if after else []
-        return _Step(_KERNELS[recorder.kernel], at, _window_sizes(node), numbers[0].tolist(), bounds, factors)
+        return _Step(_KERNELS[recorder.kernel], at, self._window_sizes(node), numbers[0].tolist(), bounds, factors)
+
+    def _window_sizes(self, node: Node) -> list[int]:
+        return [*self.batch.shape(node.inputs[0]), *self.batch.shape(node.outputs[0])[1:]]
 
     def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
-        n, h, w, channels = (static(d) for d in node.outputs[0].type.shape)
+        n, h, w, channels = self.batch.shape(node.outputs[0])
         x, r = node.inputs[0], node.inputs[-1]
         at = [self.places[node.outputs[0]], *(self.places[self.placement.repeated.get(v, v)] for v in (x, r))]
         apart = [d for v in (x, r) for d in self._apart(self.placement.repeated.get(v, v), (n, h * w, channels))]
@@ -182,32 +188,28 @@ class _Writer:
 
     def _apart(self, value: Value, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
         """How far the images, pixels and channels of a value are apart, 0 where it is repeated for all of them."""
-        n, h, w, channels = (static(d) for d in value.type.shape)
+        n, h, w, channels = self.batch.shape(value)
         stride = self.places[value].stride
-        image = 0 if n < sizes[0] else h * w * stride
+        is_shared = n < sizes[0] or not (isinstance(self.batch.size, int) or self.batch.is_image(value))
+        image = 0 if is_shared else h * w * stride
         return image, 0 if h * w < sizes[1] else stride, int(channels == sizes[2])
 
     def _copies(self, node: Node, axis: int) -> list[_Step]:
         """The operands of a concatenation that do not lie in its result already."""
         y = self.places[node.outputs[0]]
-        shape = [static(d) for d in node.outputs[0].type.shape]
+        shape = self.batch.shape(node.outputs[0])
         rows, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         row = y.stride if joined(node) else shape[axis] * inner
         steps, first = [], 0
         for operand in node.inputs:
-            width = static(operand.type.shape[axis]) * inner
-            target = Place(y.buffer, y.offset + first, row)
+            width = self.batch.shape(operand)[axis] * inner
+            target = Place(y.buffer, y.base, y.inside + first, row)
             x = self.places[operand]
-            source = x if joined(node) else Place(x.buffer, x.offset, width)
+            source = x if joined(node) else Place(x.buffer, x.base, x.inside, width)
             if source != target:
                 steps.append(_Step(_COPY, [target, source], [rows, 0, 0, width]))
             first += width
         return steps
-
-
-def _window_sizes(node: Node) -> list[int]:
-    _, *result = (static(d) for d in node.outputs[0].type.shape)
-    return [*(static(d) for d in node.inputs[0].type.shape), *result]
 
 
 class _Recorder:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
-from fornaxc.ir.chains import Chain, schedule
-from fornaxc.ir.dims import static
+from fornaxc.ir.chains import Batch, Chain, schedule
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import FromPool
 from fornaxc.lowering.chain_steps import table_of
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.registry import lower
+from fornaxc.lowering.shape import reshape
 
 MOST_RESULTS = 32
 
@@ -47,15 +47,16 @@ def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
     return has_pool and len(chain_results(graph, chain)) <= MOST_RESULTS
 
 
-def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value]) -> None:
+def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value], batch: Batch) -> None:
     """Bind `results`, the values of a chain that are used outside of it."""
-    table = table_of(chain, results, c.producers)
-    flat = [ops.reshape(c.read(v, c.device), [static(v.type.elements)]) for v in table.operands]
-    sizes = [max(table.workspace, 1), *(static(v.type.elements) for v in results)]
-    types = [TensorType(MaxDType.float32, [size], c.device) for size in sizes]
-    found = c.custom("fx_chain", [c.literal(table.rows), c.literal(table.bounds), *flat], types)
+    table = table_of(chain, results, c.producers, batch)
+    flat = [reshape(c, c.read(v, c.device), [v.type.elements]) for v in table.operands]
+    sizes = [batch.size * max(table.workspace, 1), *(v.type.elements for v in results)]
+    types = [TensorType(MaxDType.float32, c.shape([size]), c.device) for size in sizes]
+    numbers = [c.literal(table.rows), c.literal(table.bounds), c.dims_tensor([batch.size])]
+    found = c.custom("fx_chain", [*numbers, *flat], types)
     for value, tensor in zip(results, found[1:], strict=True):
-        c.bind(value, ops.reshape(tensor, c.shape(value.type.shape)))
+        c.bind(value, reshape(c, tensor, value.type.shape))
 
 
 def chain_results(graph: Graph, chain: Chain) -> list[Value]:

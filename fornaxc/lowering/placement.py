@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fornaxc.ir.chains import Chain
+from fornaxc.ir.chains import Batch, Chain
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Node, Value
 from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reshape, Unary
@@ -16,10 +16,12 @@ WORKSPACE = 0  # the number of its buffer; results come after it, then operands
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`offset` numbers into a buffer; `stride` numbers lie from one pixel (all but the last axis) to the next."""
+    """Numbers into a buffer: `base` for each image, where their number is symbolic, and `inside` from there. `stride` numbers lie from one pixel (all but the
+    last axis) to the next."""
 
     buffer: int
-    offset: int
+    base: int
+    inside: int
     stride: int
 
 
@@ -27,7 +29,7 @@ class Place:
 class Placement:
     """`places` of all values of a chain, and how many numbers the workspace holds.
 
-    `repeated` has the values that lie nowhere but in what they repeat.
+    `workspace` is for one image, where their number is symbolic. `repeated` has the values that lie nowhere but in what they repeat.
     """
 
     places: Mapping[Value, Place]
@@ -41,7 +43,11 @@ def joined(node: Node) -> bool:
 
 
 def place(
-    chain: Chain, results: Sequence[Value], operands: Sequence[Value], become: Mapping[Value, Value] | None = None
+    chain: Chain,
+    results: Sequence[Value],
+    operands: Sequence[Value],
+    batch: Batch,
+    become: Mapping[Value, Value] | None = None,
 ) -> Placement:
     """Places for the values of a chain: `operands` come from outside, `results` are wanted outside, each in a buffer of its own.
 
@@ -52,12 +58,12 @@ def place(
     homes.update((v, _Home(other, 0)) for v, other in (become or {}).items())
     roots = {v: _root(v, homes) for v in (*operands, *(v for node in chain for v in node.outputs))}
     buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
-    offsets, workspace = _packed(_lives(chain, roots, buffers))
+    offsets, workspace = _packed(_lives(chain, roots, buffers, batch))
     places = {}
     for value, (root, inside) in roots.items():
         wide = _widest(value, homes)
-        stride = static(wide.type.shape[-1]) if wide.type.rank else 1
-        places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0) + inside, stride)
+        stride = (batch.shape(wide) or (1,))[-1]
+        places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0), inside, stride)
     repeats = (node for node in chain if isinstance(node.op, BroadcastTo) and node.outputs[0] in homes)
     return Placement(places, workspace, {node.outputs[0]: node.inputs[0] for node in repeats})
 
@@ -123,14 +129,16 @@ class _Life:
     size: int
 
 
-def _lives(chain: Chain, roots: Mapping[Value, tuple[Value, int]], buffers: Mapping[Value, int]) -> list[_Life]:
+def _lives(
+    chain: Chain, roots: Mapping[Value, tuple[Value, int]], buffers: Mapping[Value, int], batch: Batch
+) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     for step, node in enumerate(chain):
         for value in (*node.outputs, *node.inputs):
             if value not in roots or roots[value][0] in buffers:
                 continue
             root = roots[value][0]
-            life = lives.setdefault(root, _Life(root, step, step, static(root.type.elements)))
+            life = lives.setdefault(root, _Life(root, step, step, batch.elements(root)))
             life.last = step
     return list(lives.values())
 

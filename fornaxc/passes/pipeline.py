@@ -122,7 +122,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "chain-kernels",
         chain_kernels,
-        "convolutions that follow one another, and what moves elements between them, as one kernel with one tensor of weights; static sizes",
+        "convolutions that follow one another, and what moves elements between them, as one kernel with one tensor of constants; all sizes known but the number of images",
         ("cpu",),
     ),
 )

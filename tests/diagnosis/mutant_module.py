@@ -20,7 +20,9 @@ def plant() -> None:
         if any(m.op is op for m in MUTATIONS.values()):
             registry._RULES[op, on] = (_wrapped(op, rule), host)
     is_link = chains.is_link
-    chains.is_link = lambda node: is_link(node) and not _is_faulty(node)  # its own rule lowers it, not a chain's
+    chains.is_link = lambda node, batch: (
+        is_link(node, batch) and not _is_faulty(node)
+    )  # its own rule lowers it, not a chain's
 
 
 def _is_faulty(node: Node) -> bool:

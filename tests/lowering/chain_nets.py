@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import static
+from fornaxc.ir.dims import static, symbol
 from fornaxc.ir.graph import Array, Graph, Value
-from fornaxc.ir.ops import Conv, Pool
+from fornaxc.ir.ops import Conv, ConvNhwc, Pool
+from fornaxc.ir.ops.packed import ACTIVATIONS, packed_size
 from fornaxc.ir.types import DType, TensorType
 
-COLUMNS = 40
+COLUMNS = 48
 
 
 class Net:
@@ -78,17 +80,17 @@ class Net:
                 return self.b.emit(Pool("max", (2, 2), (2, 2), (0, 0), (0, 0), (1, 1)), x)
 
     def shuffled(self, x: Value) -> Value:
-        n, c, h, w = (static(d) for d in x.type.shape)
+        n, c, h, w = x.type.shape[0], *(static(d) for d in x.type.shape[1:])
         parts = compose.reshape(self.b, x, (n, 2, c // 2, h, w))
         return compose.reshape(self.b, compose.transpose(self.b, parts, (0, 2, 1, 3, 4)), (n, c, h, w))
 
 
-def random_net(seed: int, blocks: int = 6) -> tuple[Graph, Array]:
-    """A network, some of whose values in between are outputs too, and an input."""
+def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False) -> tuple[Graph, Array]:
+    """A network, some of whose values in between are outputs too, and an input. The number of images is symbolic where that is asked for."""
     net = Net(seed)
     size = int(net.rng.integers(5, 12))
     shape = (int(net.rng.integers(1, 3)), 3, size, size + 1)
-    x = net.b.input(TensorType(DType.F32, shape), "x")
+    x = net.b.input(TensorType(DType.F32, (symbol("n"), *shape[1:]) if symbolic else shape), "x")
     y = net.relu(net.conv(x, int(net.rng.choice([8, 20])), 3, stride=int(net.rng.integers(1, 3))))
     outputs = []
     for _ in range(blocks):
@@ -101,59 +103,98 @@ def random_net(seed: int, blocks: int = 6) -> tuple[Graph, Array]:
     )
 
 
-def carried_out(rows: Array, bounds: Array, buffers: Sequence[Array]) -> None:
+def carried_out(rows: Array, bounds: Array, buffers: Sequence[Array], images: int = 1) -> None:
     """The steps of a table on `buffers` (1-D), as `chain_run` of kernels/chain.mojo has them."""
     for row, (least, greatest) in zip(rows.reshape(-1, COLUMNS), bounds.reshape(-1, 2), strict=True):
-        kind, numbers = int(row[0]), [int(v) for v in row]
-        n, h, w, c, ho, wo, k = numbers[16:23]
-        geometry = numbers[23:]
-        y, x = numbers[1:4], numbers[4:7]
-        if kind == 0:
-            source = _pixels(buffers, x, n * h * w, c).reshape(n, h, w, c)
-            result = _convolved(source, row, buffers, (least, greatest))
+        _carry_out(row, (least, greatest), buffers, images)
+
+
+@dataclass(frozen=True)
+class At:
+    """A place: a buffer, where it begins there, and how far its pixels are apart."""
+
+    buffer: int
+    offset: int
+    stride: int
+
+
+def _carry_out(row: Array, bounds: tuple[float, float], buffers: Sequence[Array], images: int) -> None:
+    kind, numbers = int(row[0]), [int(v) for v in row]
+    y, x, w, b, r = (At(numbers[i], numbers[i + 1] * images + numbers[i + 2], numbers[i + 3]) for i in range(1, 21, 4))
+    n, h, wide, c, ho, wo, k = numbers[21:28]
+    n *= images
+    geometry = numbers[28:39]
+    match kind:
+        case 0:
+            source = _pixels(buffers, x, n * h * wide, c).reshape(n, h, wide, c)
+            others = [_pixels(buffers, r, n * ho * wo, k).reshape(n, ho, wo, k)] if geometry[10] else []
+            size = packed_size(k, c // geometry[8], geometry[0] * geometry[1], geometry[8])
+            filters, bias = _pixels(buffers, At(w.buffer, w.offset, size), 1, size)[0], _line(buffers, b, k)
+            result = _convolution(geometry, bounds, (h, wide), (ho, wo), k).evaluate(source, filters, bias, *others)[0]
+            for flag, factor in ((39, np.multiply), (43, np.add)):
+                if numbers[flag]:
+                    at = numbers[flag + 2] * images + numbers[flag + 3]
+                    result = factor(result, buffers[numbers[flag + 1]][at])
             _pixels(buffers, y, n * ho * wo, k)[:] = result.reshape(n * ho * wo, k)
-        elif kind == 1:
-            source = _pixels(buffers, x, n * h * w, c).reshape(n, h, w, c)
+        case 1:
+            source = _pixels(buffers, x, n * h * wide, c).reshape(n, h, wide, c)
             window, strides, low, dilations = (tuple(geometry[i : i + 2]) for i in (0, 2, 4, 6))
-            high = _high((ho, wo), (h, w), window, strides, dilations, low)
+            high = _high((ho, wo), (h, wide), window, strides, dilations, low)
             pool = Pool("sum" if geometry[8] else "max", window, strides, low, high, dilations, True)
             _pixels(buffers, y, n * ho * wo, c)[:] = pool.evaluate(source)[0].reshape(n * ho * wo, c)
-        elif kind == 4:
-            _arithmetic(row, buffers)
-        elif kind == 5:
-            total = _pixels(buffers, [x[0], x[1], c], n * h, c).reshape(n, h, c).sum(1)
-            _pixels(buffers, [y[0], y[1], c], n, c)[:] = total / np.float32(h if geometry[0] else 1)
-        elif kind == 2:
+        case 2:
             _pixels(buffers, y, n, c)[:] = _pixels(buffers, x, n, c)
-        else:
-            source = _pixels(buffers, [x[0], x[1], w], n * h, w).reshape(n, h, w)
-            _pixels(buffers, [y[0], y[1], h], n * w, h)[:] = source.transpose(0, 2, 1).reshape(n * w, h)
+        case 3:
+            source = _pixels(buffers, At(x.buffer, x.offset, wide), n * h, wide).reshape(n, h, wide)
+            target = _pixels(buffers, At(y.buffer, y.offset, h), n * wide, h)
+            target[:] = source.transpose(0, 2, 1).reshape(n * wide, h)
+        case 4:
+            operands = (
+                _spread(buffers, at, (n, h, c), steps) for at, steps in ((x, geometry[2:5]), (w, geometry[5:8]))
+            )
+            _pixels(buffers, y, n * h, c)[:] = _arithmetic(geometry[0], geometry[1], *operands).reshape(n * h, c)
+        case 5:
+            total = _pixels(buffers, At(x.buffer, x.offset, c), n * h, c).reshape(n, h, c).sum(1)
+            _pixels(buffers, At(y.buffer, y.offset, c), n, c)[:] = total / np.float32(h if geometry[0] else 1)
 
 
-def _arithmetic(row: Array, buffers: Sequence[Array]) -> None:
-    n, p, _, c = (int(v) for v in row[16:20])
-    operation, activation, *apart = (int(v) for v in row[23:31])
-    x, r = (
-        np.lib.stride_tricks.as_strided(buffers[at[0]][at[1] :], (n, p, c), tuple(4 * d for d in steps))
-        for at, steps in ((row[4:7], apart[:3]), (row[7:10], apart[3:]))
-    )
-    result = (x, x + r, x - r, x * r, x / r)[operation].reshape(n * p, c) if operation else x.reshape(n * p, c)
-    functions = {
-        0: lambda v: v,
-        1: lambda v: np.maximum(v, 0),
-        3: lambda v: v / (1 + np.exp(-v)),
-        4: lambda v: 1 / (1 + np.exp(-v)),
-        6: np.tanh,
-    }
-    _pixels(buffers, row[1:4], n * p, c)[:] = functions[activation](result)
-
-
-def _pixels(buffers: Sequence[Array], at: Sequence[int], count: int, width: int) -> Array:
+def _pixels(buffers: Sequence[Array], at: At, count: int, width: int) -> Array:
     """A view of `width` numbers of each of `count` pixels."""
-    buffer, offset, stride = at
-    assert width <= stride
-    assert offset + (count - 1) * stride + width <= buffers[buffer].size
-    return np.lib.stride_tricks.as_strided(buffers[buffer][offset:], (count, width), (4 * stride, 4))
+    assert width <= at.stride or count <= 1
+    assert at.offset + (count - 1) * at.stride + width <= buffers[at.buffer].size
+    return np.lib.stride_tricks.as_strided(buffers[at.buffer][at.offset :], (count, width), (4 * at.stride, 4))
+
+
+def _line(buffers: Sequence[Array], at: At, size: int) -> Array:
+    return buffers[at.buffer][at.offset : at.offset + size]
+
+
+def _spread(buffers: Sequence[Array], at: At, shape: Sequence[int], apart: Sequence[int]) -> Array:
+    return np.lib.stride_tricks.as_strided(buffers[at.buffer][at.offset :], shape, [4 * d for d in apart])
+
+
+def _arithmetic(operation: int, activation: int, x: Array, r: Array) -> Array:
+    with np.errstate(all="ignore"):
+        result = (lambda: x, lambda: x + r, lambda: x - r, lambda: x * r, lambda: x / r)[operation]()
+        match activation:
+            case 1:
+                return np.maximum(result, 0)
+            case 3:
+                return np.asarray(result / (1 + np.exp(-result)))
+            case 4:
+                return np.asarray(1 / (1 + np.exp(-result)))
+            case 6:
+                return np.tanh(result)
+    return result
+
+
+def _convolution(
+    geometry: Sequence[int], bounds: tuple[float, float], size: tuple[int, int], out: tuple[int, int], filters: int
+) -> ConvNhwc:
+    r, s, sh, sw, ph, pw, dh, dw, groups, activation, residual = geometry
+    high = _high(out, size, (r, s), (sh, sw), (dh, dw), (ph, pw))
+    window, name = ((r, s), (sh, sw), (ph, pw), high, (dh, dw)), ACTIVATIONS[activation]
+    return ConvNhwc(filters, *window, groups, name, *bounds, bool(residual))
 
 
 def _high(
@@ -168,22 +209,3 @@ def _high(
     axes = zip(out, size, window, strides, dilations, low, strict=True)
     high = [max(0, (o - 1) * s + (r - 1) * d + 1 - n - lo) for o, n, r, s, d, lo in axes]
     return high[0], high[1]
-
-
-def _convolved(x: Array, row: Array, buffers: Sequence[Array], bounds: tuple[float, float]) -> Array:
-    from fornaxc.ir.ops.packed import ACTIVATIONS, ConvNhwc, packed_size
-
-    n, h, w, c, ho, wo, k = (int(v) for v in row[16:23])
-    r, s, sh, sw, ph, pw, dh, dw, groups, activation, residual = (int(v) for v in row[23:34])
-    high = _high((ho, wo), (h, w), (r, s), (sh, sw), (dh, dw), (ph, pw))
-    op = ConvNhwc(
-        k, (r, s), (sh, sw), (ph, pw), high, (dh, dw), groups, ACTIVATIONS[activation], *bounds, bool(residual)
-    )
-    size = packed_size(k, c // groups, r * s, groups)
-    filters = _pixels(buffers, [row[7], row[8], size], 1, size)[0]
-    bias = _pixels(buffers, [row[10], row[11], k], 1, k)[0]
-    others = [_pixels(buffers, row[13:16], n * ho * wo, k).reshape(n, ho, wo, k)] if residual else []
-    result = op.evaluate(x, filters, bias, *others)[0]
-    scale, offset = (buffers[at[1]][at[2]] if at[0] else None for at in (row[34:37], row[37:40]))
-    result = result if scale is None else result * scale
-    return result if offset is None else result + offset

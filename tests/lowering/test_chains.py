@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from chain_nets import carried_out, random_net
 
-from fornaxc.ir.chains import find_chains
+from fornaxc.ir.chains import batch_of, find_chains
 from fornaxc.ir.checker import check
-from fornaxc.ir.dims import static
+from fornaxc.ir.dims import static, substitute
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
@@ -21,8 +22,8 @@ from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.programs import Options, Program, run_programs
 
 
-def chained(seed: int) -> tuple[Graph, Array, list[Array]]:
-    graph, x = random_net(seed)
+def chained(seed: int, *, symbolic: bool = False) -> tuple[Graph, Array, list[Array]]:
+    graph, x = random_net(seed, symbolic=symbolic)
     program = prepack(optimize(graph, "cpu"))
     check(program)
     return program, x, run(graph, [x])
@@ -31,42 +32,49 @@ def chained(seed: int) -> tuple[Graph, Array, list[Array]]:
 def by_tables(program: Graph, x: Array) -> tuple[list[Array], int]:
     """The outputs, chains by their tables over buffers of NaN, and how many chains there were."""
     values: dict[Value, Array] = {program.inputs[0]: x}
+    batch, images, sizes = batch_of(program), 1, {}
+    if not program.inputs[0].type.is_static:
+        images, sizes = len(x), {"n": len(x)}
     values.update((v, constant.load()) for v, constant in program.constants.items())
     makers = {v: node for node in program.nodes for v in node.outputs}
     chains = 0
     for step in lowering_steps(program):
         if isinstance(step, Node):
-            results = apply(step, [values[v] for v in step.inputs], values, {})
+            results = apply(step, [values[v] for v in step.inputs], values, dict(sizes))
             values.update(zip(step.outputs, results, strict=True))
             continue
         chains += 1
         wanted = chain_results(program, step)
-        table = table_of(step, wanted, makers)
-        made = [np.full(static(v.type.elements), np.nan, np.float32) for v in wanted]
+        assert batch is not None
+        table = table_of(step, wanted, makers, batch)
+        shapes = [tuple(static(substitute(d, sizes)) for d in v.type.shape) for v in wanted]
+        made = [np.full(math.prod(shape), np.nan, np.float32) for shape in shapes]
         given = [np.ascontiguousarray(values[v]).reshape(-1) for v in table.operands]
         before = [a.copy() for a in given]
-        workspace = np.full(table.workspace, np.nan, np.float32)
-        carried_out(table.rows, table.bounds, [workspace, *made, *given])
+        workspace = np.full(table.workspace * images, np.nan, np.float32)
+        carried_out(table.rows, table.bounds, [workspace, *made, *given], images)
         assert all(np.array_equal(a, b) for a, b in zip(before, given, strict=True))
-        values.update((v, a.reshape(v.type.shape)) for v, a in zip(wanted, made, strict=True))
+        values.update((v, a.reshape(shape)) for v, a, shape in zip(wanted, made, shapes, strict=True))
     return [values[v] for v in program.outputs], chains
 
 
+@pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("seed", range(100))
-def test_a_table_gives_what_its_nodes_give(seed: int) -> None:
-    program, x, wanted = chained(seed)
+def test_a_table_gives_what_its_nodes_give(seed: int, symbolic: bool) -> None:
+    program, x, wanted = chained(seed, symbolic=symbolic)
     found, _ = by_tables(program, x)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_most_random_nets_have_chains() -> None:
-    assert sum(bool(find_chains(chained(seed)[0])) for seed in range(100)) > 80
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_most_random_nets_have_chains(symbolic: bool) -> None:
+    assert sum(bool(find_chains(chained(seed, symbolic=symbolic)[0])) for seed in range(100)) > 80
 
 
 def test_max_gives_what_the_nodes_give() -> None:
     """All in one module; a net of the table above is right, so what is tried here is the kernel."""
-    nets = {f"net{seed}": chained(seed) for seed in range(12)}
+    nets = {f"net{seed}": chained(seed, symbolic=seed % 2 == 1) for seed in range(12)}
     outcomes = run_programs([Program(name, program, [[x]]) for name, (program, x, _) in nets.items()], Options())
     assert {name: o.error for name, o in outcomes.items() if o.status != "ok"} == {}
     for name, (_, _, wanted) in nets.items():
