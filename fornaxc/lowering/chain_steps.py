@@ -12,7 +12,7 @@ import numpy as np
 from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, swapped
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reduce, Reshape, Transpose, Unary
-from fornaxc.lowering.placement import Place, Placement, joined, place
+from fornaxc.lowering.placement import Place, joined, place
 from fornaxc.lowering.registry import rule_for
 
 COLUMNS = 48
@@ -43,13 +43,8 @@ def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node
     operands = list(dict.fromkeys(read))
     factors = _factors_after(chain, set(results))
     become = {v: f.result for node, f in factors.items() for v in (*node.outputs, *f.between)}
-    placement = place(chain, results, operands, batch, become)
-    places = dict(placement.places)
-    for value, node in pools.items():
-        assert isinstance(node.op, FromPool)
-        stride = node.op.shape[-1] if node.op.shape else 1
-        places[value] = Place(places[node.inputs[0]].buffer, 0, node.op.offset, stride)
-    writer = _Writer(placement, places, frozenset(results), factors, batch)
+    placement = place(chain, results, operands, batch, pools, become)
+    writer = _Writer(placement.places, placement.repeated, frozenset(results), factors, batch)
     done = {node for f in factors.values() for node in f.nodes}
     steps = [step for node in chain if node not in done for step in writer.steps(node)]
     rows = np.concatenate([step.row() for step in steps])
@@ -128,10 +123,10 @@ def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes steps for nodes whose values lie where `places` says."""
+    """Writes steps for nodes whose values lie where `places` says; `repeated` as in `Placement`."""
 
-    placement: Placement
     places: Mapping[Value, Place]
+    repeated: Mapping[Value, Value]
     results: frozenset[Value]
     factors: Mapping[Node, _Factors]
     batch: Batch
@@ -149,7 +144,7 @@ class _Writer:
             case Unary(fn=fn):
                 return [self._arithmetic(node, 0, _CODES[fn])]
             case BroadcastTo():
-                return [] if node.outputs[0] in self.placement.repeated else [self._arithmetic(node, 0, 0)]
+                return [] if node.outputs[0] in self.repeated else [self._arithmetic(node, 0, 0)]
             case Transpose():
                 n, a, b = swapped(node, self.batch) or (1, 1, 1)
                 return [_Step(_SWAP, self._at(node), [n, a, b], (0, 2, 1))]
@@ -182,8 +177,8 @@ class _Writer:
     def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
         n, h, w, channels = self.batch.shape(node.outputs[0])
         x, r = node.inputs[0], node.inputs[-1]
-        at = [self.places[node.outputs[0]], *(self.places[self.placement.repeated.get(v, v)] for v in (x, r))]
-        apart = [d for v in (x, r) for d in self._apart(self.placement.repeated.get(v, v), (n, h * w, channels))]
+        at = [self.places[node.outputs[0]], *(self.places[self.repeated.get(v, v)] for v in (x, r))]
+        apart = [d for v in (x, r) for d in self._apart(self.repeated.get(v, v), (n, h * w, channels))]
         return _Step(_ARITHMETIC, at, [n, h * w, 0, channels], (operation, activation, *apart))
 
     def _apart(self, value: Value, sizes: tuple[int, int, int]) -> tuple[int, int, int]:

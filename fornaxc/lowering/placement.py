@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fornaxc.ir.chains import Batch, Chain
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reshape, Unary
+from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reshape, Unary
 
 ALIGNMENT = 16  # numbers: a line of the cache
 WORKSPACE = 0  # the number of its buffer; results come after it, then operands
@@ -47,16 +47,20 @@ def place(
     results: Sequence[Value],
     operands: Sequence[Value],
     batch: Batch,
-    become: Mapping[Value, Value] | None = None,
+    pooled: Mapping[Value, Node],
+    become: Mapping[Value, Value],
 ) -> Placement:
     """Places for the values of a chain: `operands` come from outside, `results` are wanted outside, each in a buffer of its own.
+
+    `pooled` has the nodes that take constants from pools, which are operands.
 
     What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. A reshape
     is its operand, and so is what arithmetic reads again and again. Values that `become` another are never written by themselves.
     """
     homes = _homes(chain, set(results))
-    homes.update((v, _Home(other, 0)) for v, other in (become or {}).items())
-    roots = {v: _root(v, homes) for v in (*operands, *(v for node in chain for v in node.outputs))}
+    homes.update((v, _Home(other, 0, True)) for v, other in become.items())
+    homes.update((v, _Home(n.inputs[0], n.op.offset, False)) for v, n in pooled.items() if isinstance(n.op, FromPool))
+    roots = {v: _root(v, homes) for node in chain for v in (*node.outputs, *node.inputs)}
     buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
     offsets, workspace = _packed(_lives(chain, roots, buffers, batch))
     places = {}
@@ -64,16 +68,17 @@ def place(
         wide = _widest(value, homes)
         stride = (batch.shape(wide) or (1,))[-1]
         places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0), inside, stride)
-    repeats = (node for node in chain if isinstance(node.op, BroadcastTo) and node.outputs[0] in homes)
-    return Placement(places, workspace, {node.outputs[0]: node.inputs[0] for node in repeats})
+    repeats = {node.outputs[0]: node.inputs[0] for node in chain if isinstance(node.op, BroadcastTo)}
+    return Placement(places, workspace, {v: x for v, x in repeats.items() if v in homes and homes[v].whole is x})
 
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """The value that another lies in: from channel `first` of each pixel on, or (None) as all of it, for reshapes and repetitions."""
+    """The value that another lies in, from number `first` on. Its pixels are as far apart as those of `whole` if it is `beside` others there."""
 
     whole: Value
-    first: int | None
+    first: int
+    beside: bool
 
 
 def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
@@ -85,7 +90,7 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
         result = node.outputs[0]
         is_view = isinstance(node.op, Reshape) or (isinstance(node.op, BroadcastTo) and result not in only_once)
         if is_view and result not in results:
-            homes[result] = _Home(node.inputs[0], None)
+            homes[result] = _Home(node.inputs[0], 0, False)
         if not joined(node):
             continue
         first = 0
@@ -93,7 +98,7 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
             maker = makers.get(operand)
             fits = maker is not None and _takes_gaps(maker) and operand not in homes
             if fits and operand not in dense and operand not in results:
-                homes[operand] = _Home(result, first)
+                homes[operand] = _Home(result, first, True)
             first += static(operand.type.shape[-1])
     return homes
 
@@ -107,14 +112,14 @@ def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, int]:
     """The value that `value` lies in at last, and how many numbers from its beginning."""
     inside = 0
     while value in homes:
-        inside += homes[value].first or 0
+        inside += homes[value].first
         value = homes[value].whole
     return value, inside
 
 
 def _widest(value: Value, homes: Mapping[Value, _Home]) -> Value:
     """The value whose pixels are as far apart as those of `value` are."""
-    while value in homes and homes[value].first is not None:
+    while value in homes and homes[value].beside:
         value = homes[value].whole
     return value
 
@@ -135,9 +140,9 @@ def _lives(
     lives: dict[Value, _Life] = {}
     for step, node in enumerate(chain):
         for value in (*node.outputs, *node.inputs):
-            if value not in roots or roots[value][0] in buffers:
+            root, _ = roots[value]
+            if root in buffers:
                 continue
-            root = roots[value][0]
             life = lives.setdefault(root, _Life(root, step, step, batch.elements(root)))
             life.last = step
     return list(lives.values())

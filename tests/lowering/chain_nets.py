@@ -42,7 +42,7 @@ class Net:
 
     def block(self, x: Value) -> Value:
         channels = static(x.type.shape[1])
-        match self.rng.integers(10):
+        match self.rng.integers(12):
             case 0:  # as in DenseNet
                 for _ in range(self.rng.integers(1, 4)):
                     y = self.relu(self.conv(self.relu(self.conv(x, 8, 1)), 4, 3))
@@ -74,6 +74,13 @@ class Net:
                 ones = compose.full_like(self.b, 1.0, x)
                 count = self.b.emit(Pool("sum", (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)), ones)
                 return self.conv(compose.binary(self.b, "div", y, count), channels, 1)
+            case 9:  # what the whole image says, beside each pixel
+                mean = self.conv(compose.reduce(self.b, "mean", x, (2, 3)), 3, 1)
+                n, _, *image = x.type.shape
+                return self.conv(compose.concat(self.b, [compose.expand(self.b, mean, (n, 3, *image)), x], 1), 8, 1)
+            case 10:  # a weight of one number a channel that no convolution takes in
+                scale = compose.reshape(self.b, self.weight(channels), (1, channels, 1, 1))
+                return self.conv(compose.binary(self.b, "mul", self.relu(x), scale), 8, 1)
             case _:
                 if static(x.type.shape[2]) < 4:
                     return self.conv(x, 6, 3)
