@@ -94,6 +94,10 @@ class _Packer:
         if any(v.type.nbytes > held for v in node.inputs if v in self._derived):
             return
         limit = max(SMALL_BYTES, GROWTH * size)
+        if isinstance(node.op, Concat) and not any(
+            v in self._derived and self._derived[v].depth is None for v in node.inputs
+        ):
+            limit = max(limit, sum(v.type.nbytes for v in set(node.inputs)))  # these are packed without it too
         too_large = any(v.type.nbytes > limit for v in node.outputs)
         for index, value in enumerate(node.outputs):
             constant = _constant_of(node, index, value, operands)

@@ -12,10 +12,11 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.checker import check
 from fornaxc.ir.graph import Array, Constant, Graph, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Gather, If, Iota, TopK, While
+from fornaxc.ir.ops import Conv, Gather, If, Iota, TopK, While
 from fornaxc.ir.serialize import graph_from_json, graph_to_json
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes import prepack as packing
+from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.weights import weight_constants
 
@@ -218,3 +219,14 @@ def _as_f32(b: GraphBuilder, x: Value) -> Value:
 def _load(constant: Constant) -> None:
     array = constant.load()
     assert (array.dtype, array.shape) == (constant.type.dtype.numpy, constant.type.shape)
+
+
+def test_tensors_that_are_packed_each_are_packed_together() -> None:
+    """Filters of narrow groups are padded to four times their size; the pool of a chain of them is not made while the program runs."""
+    b = GraphBuilder()
+    y = b.input(TensorType(DType.F32, (1, 128, 4, 4)), "x")
+    for _ in range(20):
+        w = b.weight(TensorType(DType.F32, (128, 4, 3, 3)), lambda: np.ones((128, 4, 3, 3), np.float32))
+        y = compose.unary(b, "relu", b.emit(Conv((1, 1), (1, 1), (1, 1), (1, 1), 32), y, w))
+    program = prepack(optimize(b.finish([y], ["y"]), "cpu"))
+    assert {node.op.name for node in program.nodes} == {"transpose", "from_pool", "conv_nhwc"}
