@@ -135,7 +135,7 @@ def _is_window(node: Node) -> bool:
 def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
     """A number for each node. A link's is the largest of the nodes before it, another's is one more than that of links before it.
 
-    So links of one stage have no other node between them. What repeats a value is moved to the stage that uses it first.
+    So links of one stage have no other node between them.
     """
     stages: dict[Node, int] = {}
     makers: dict[Value, Node] = {}
@@ -144,6 +144,12 @@ def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
         before = [makers[v] for v in _used(node) if v in makers]
         stages[node] = max((stages[n] + (is_link(n, batch) and not link) for n in before), default=0)
         makers.update((v, node) for v in node.outputs)
+    _delay_repetitions(graph, stages, batch)
+    return stages
+
+
+def _delay_repetitions(graph: Graph, stages: dict[Node, int], batch: Batch) -> None:
+    """Move what repeats a value to the stage that uses it first."""
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in _used(node):
@@ -151,7 +157,6 @@ def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
     for node in reversed(graph.nodes):
         after = users.get(node.outputs[0], []) if is_link(node, batch) and isinstance(node.op, BroadcastTo) else []
         stages[node] = min((stages[n] - (not is_link(n, batch)) for n in after), default=stages[node])
-    return stages
 
 
 def _used(node: Node) -> Iterator[Value]:
@@ -165,7 +170,7 @@ def _leading_to_windows(links: list[Node]) -> set[Node]:
     kept: set[Node] = set()
     needed: set[Value] = set()
     for node in reversed(links):
-        if isinstance(node.op, ConvNhwc | Pool | Concat) or not needed.isdisjoint(node.outputs):
+        if _is_window(node) or isinstance(node.op, Concat) or not needed.isdisjoint(node.outputs):
             kept.add(node)
             needed.update(node.inputs)
     return kept

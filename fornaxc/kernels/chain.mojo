@@ -14,7 +14,23 @@ from .pool import pool_run
 from .reduce import SUM, reduce_columns
 from .transpose import Axes, copy_row, transpose_run
 
-comptime COLUMNS = 48
+comptime COLUMNS = 48  # of a row of the table
+comptime WINDOW = 0  # the kinds of steps, which column 0 tells
+comptime POOL = 1
+comptime COPY = 2
+comptime SWAP = 3
+comptime ARITHMETIC = 4
+comptime SUMS = 5
+comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale and offset
+comptime X = 5
+comptime WEIGHTS = 9
+comptime BIAS = 13
+comptime RESIDUAL = 17
+comptime SIZES = 21
+comptime GEOMETRY = 28
+comptime SCALE = 39
+comptime OFFSET = 43
+comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
@@ -102,51 +118,51 @@ def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
 
 @no_inline
 def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
-    """`count` steps. A row of `table`: kind (0 a convolution, 1 a pool, 2 a copy, 3 a transpose of the last of three axes, 4 arithmetic, 5 a mean or sum of images),
-    the places of y, x, w, b and r (those of `place`, and the numbers from one pixel to the next), N H W C Ho Wo K, and the geometry of `conv_entry`, `pool_run`
-    or `arithmetic`; of a convolution also whether a scale and an offset follow, and their places. N is for one of `images`. `bounds`: two a row.
+    """`count` steps, each a row of `table` and two `bounds`. The places are those of `place`, then a stride; sizes are for one of `images`.
+
+    kind         places       sizes              geometry
+    WINDOW       y x w b r    N H W C Ho Wo K    that of `conv_entry`; then whether a scale follows, its place, and the same of an offset
+    POOL         y x          N H W C Ho Wo K    that of `pool_run`
+    COPY         y x          rows - - width
+    SWAP         y x          N A B              0 2 1: y [N, B, A] of x [N, A, B], without gaps
+    ARITHMETIC   y x r        N pixels - C       that of `arithmetic`
+    SUMS         y x          N pixels - C       whether they are means; without gaps
     """
     for i in range(count):
         var row = table + i * COLUMNS
         var kind = Int(row.load(0))
-        var y = place(buffers, row, 1, images)
-        var ys = Int(row.load(4))
-        var x = place(buffers, row, 5, images)
-        var xs = Int(row.load(8))
-        var N = Int(row.load(21)) * images
-        var H = Int(row.load(22))
-        var wide = Int(row.load(23))
-        var C = Int(row.load(24))
-        var HO = Int(row.load(25))
-        var WO = Int(row.load(26))
-        var geometry = row + 28
-        if kind == 0:
-            var w = place(buffers, row, 9, images)
-            var b = place(buffers, row, 13, images)
-            var a = Args(y, x, w, b, place(buffers, row, 17, images), x)
+        var y = place(buffers, row, Y, images)
+        var ys = Int(row.load(Y + STRIDE))
+        var x = place(buffers, row, X, images)
+        var xs = Int(row.load(X + STRIDE))
+        var size = row + SIZES
+        var N = Int(size.load(0)) * images
+        var H = Int(size.load(1))
+        var wide = Int(size.load(2))
+        var C = Int(size.load(3))
+        var geometry = row + GEOMETRY
+        if kind == WINDOW:
+            var w = place(buffers, row, WEIGHTS, images)
+            var a = Args(y, x, w, place(buffers, row, BIAS, images), place(buffers, row, RESIDUAL, images), x)
             a.H = H
             a.W = wide
             a.C = C
-            a.HO = HO
-            a.WO = WO
-            a.K = Int(row.load(27))
+            a.HO = Int(size.load(4))
+            a.WO = Int(size.load(5))
+            a.K = Int(size.load(6))
             a.xs = xs
             a.ys = ys
-            a.rs = Int(row.load(20))
-            if row.load(39) != 0:
-                a.scale = place(buffers, row, 40, images).load(0)
-            if row.load(43) != 0:
-                a.offset = place(buffers, row, 44, images).load(0)
+            a.rs = Int(row.load(RESIDUAL + STRIDE))
+            if row.load(SCALE) != 0:
+                a.scale = place(buffers, row, SCALE + 1, images).load(0)
+            if row.load(OFFSET) != 0:
+                a.offset = place(buffers, row, OFFSET + 1, images).load(0)
             conv_entry(a, N, geometry, bounds + 2 * i)
-        elif kind == 1:
-            pool_run(y, ys, x, xs, N, H, wide, C, HO, WO, geometry)
-        elif kind == 2:
+        elif kind == POOL:
+            pool_run(y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
+        elif kind == COPY:
             copy_rows(y, ys, x, xs, N, C)
-        elif kind == 4:
-            arithmetic(y, ys, x, place(buffers, row, 9, images), N, H, C, geometry)
-        elif kind == 5:
-            image_sums(y, x, N, H, C, geometry.load(0) != 0)
-        else:
+        elif kind == SWAP:
             var sizes = Axes(fill=1)
             sizes[0] = N
             sizes[1] = wide
@@ -154,11 +170,15 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
             transpose_run[DType.uint32](
                 rebind[UP](y.bitcast[UInt32]()), rebind[UP](x.bitcast[UInt32]()), 3, sizes, geometry
             )
+        elif kind == ARITHMETIC:
+            arithmetic(y, ys, x, place(buffers, row, WEIGHTS, images), N, H, C, geometry)
+        elif kind == SUMS:
+            image_sums(y, x, N, H, C, geometry.load(0) != 0)
 
 
 @extensibility.register("fx_chain")
 struct Chain:
-    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * 48] and f32 bounds [steps * 2] as `chain_run` has them; i64 images [1]."""
+    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 bounds [steps * 2] and i64 images [1] as `chain_run` has them."""
 
     @staticmethod
     def execute[

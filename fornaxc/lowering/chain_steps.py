@@ -12,6 +12,7 @@ import numpy as np
 from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, swapped
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reduce, Reshape, Transpose, Unary
+from fornaxc.ir.ops.packed import ACTIVATIONS
 from fornaxc.lowering.placement import Place, joined, place
 from fornaxc.lowering.registry import rule_for
 
@@ -19,7 +20,7 @@ COLUMNS = 48
 _WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS = range(6)  # the kinds of steps
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
 _SIZES, _GEOMETRY, _FACTORS = 21, 28, 39  # the columns where they begin
-_CODES = {"relu": 1, "silu": 3, "sigmoid": 4, "tanh": 6}  # of `activate` in conv.mojo
+_CODES = {**{name: i for i, name in enumerate(ACTIVATIONS)}, "tanh": 6}  # of `activate` in conv.mojo
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
     for node in chain:
         for value in node.inputs:
             users.setdefault(value, []).append(node)
-    repeated = {node.outputs[0]: node.inputs[0] for node in chain if isinstance(node.op, BroadcastTo)}
+    operand_of = {node.outputs[0]: node.inputs[0] for node in chain if isinstance(node.op, BroadcastTo)}
     found = {}
     for node in chain:
         if not isinstance(node.op, ConvNhwc):
@@ -112,7 +113,7 @@ def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
             if value in results or len(user) != 1 or user[0].op != Binary(fn):
                 continue
             other = user[0].inputs[1 if user[0].inputs[0] is value else 0]
-            number = repeated.get(other)
+            number = operand_of.get(other)
             if number is not None and number not in made and number.type.elements == 1 and other not in results:
                 numbers[fn], value = number, user[0].outputs[0]
                 nodes.append(user[0])

@@ -13,7 +13,7 @@ from fornaxc.verification.compare import Row
 
 _OPERATION = re.compile(r"\b(?:mo\.|custom__fx_)([\w.]+)")
 _OWN_KERNELS = {  # the node's name (or function) where it is not in the kernel's
-    "chain": ("conv_nhwc", "pool", "concat", "reshape", "transpose"),
+    "chain": ("conv_nhwc", "pool", "reduce", "binary", "unary", "broadcast_to", "concat", "reshape", "transpose"),
     "conv2d": ("conv_nhwc", "conv"),
     "bmm": ("batched_conv", "matmul"),
     "gpu_conv_nhwc": ("conv_nhwc",),
