@@ -10,6 +10,7 @@ from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Concat, ConvNhwc, FromPool, Reshape
 from fornaxc.passes.constness import evaluable
+from fornaxc.passes.inline import substituted
 from fornaxc.passes.rewrite import use_counts
 
 
@@ -30,9 +31,10 @@ def chain_kernels(graph: Graph) -> Graph:
         own = _own_constants(chain, constant, uses)
         if any(isinstance(node.op, ConvNhwc) and node.inputs[1] in own for node in chain):
             made += _pooled(own, chain[0], new)
-    first = [n for n in graph.nodes if constant.issuperset(n.outputs)]
-    rest = [n for n in graph.nodes if not constant.issuperset(n.outputs)]
-    return replace(graph, nodes=(*first, *made, *(_with(n, new) for n in rest)))
+    pooled = substituted(graph, new)
+    first = [n for n in pooled.nodes if constant.issuperset(n.outputs)]
+    rest = [n for n in pooled.nodes if not constant.issuperset(n.outputs)]
+    return replace(pooled, nodes=(*first, *made, *rest))
 
 
 def _constant_values(graph: Graph, links: set[Node]) -> set[Value]:
@@ -69,9 +71,3 @@ def _pooled(constants: list[Value], node: Node, new: dict[Value, Value]) -> Iter
         shape = tuple(static(d) for d in value.type.shape)
         yield Node(FromPool(offset, shape), (pool,), (new[value],), node.origin)
         offset += size
-
-
-def _with(node: Node, new: Mapping[Value, Value]) -> Node:
-    if new.keys().isdisjoint(node.inputs):
-        return node
-    return replace(node, inputs=tuple(new.get(v, v) for v in node.inputs))
