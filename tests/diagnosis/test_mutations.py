@@ -30,7 +30,7 @@ NAMES = [n for n in MUTATIONS if not ONLY or n in ONLY]
 
 @pytest.fixture(scope="module")
 def options() -> Options:
-    return Options(environment={"PYTHONPATH": str(Path(__file__).parent)}, timeout=3000)
+    return Options(environment={"PYTHONPATH": str(Path(__file__).parent)}, timeout=3000, workers=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
