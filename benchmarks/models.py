@@ -86,6 +86,7 @@ def _ids(batch: int, length: int, below: int) -> Given:
 def table() -> list[Model]:
     """All models, in the order of the report."""
     from benchmarks.graphs import recurrent, transformers
+    from benchmarks.graphs.detector import detector
 
     decoder = partial(transformers.decoder, layers=12, width=768, heads=12, vocabulary=50_257)
     past = {f"past_{kind}_{layer}": Given((1, 12, 128, 64)) for layer in range(12) for kind in ("key", "value")}
@@ -95,6 +96,7 @@ def table() -> list[Model]:
         light("shufflenet", "shufflenet", "gpu_0/data_0"),
         light("densenet121", "densenet121", "data_0"),
         light("inception_v1", "inception_v1", "data_0"),
+        built("detector", "a detector of YOLOv8n's structure and size", {"pixels": Given((1, 3, 640, 640))}, detector),
         fetched(
             "magika",
             "magika_v3_3",

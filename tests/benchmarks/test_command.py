@@ -15,6 +15,7 @@ MODELS = [
     "shufflenet",
     "densenet121",
     "inception_v1",
+    "detector",
     "magika",
     "ppocrv4_det",
     "ppocrv4_rec",
