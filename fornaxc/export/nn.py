@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from fornaxc.export.context import ExportContext, Tensor
 from fornaxc.export.elementwise import extreme, unary
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
-from fornaxc.ir.ops import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
+from fornaxc.ir.dims import static
+from fornaxc.ir.ops import Gru, LayerNorm, LocalResponseNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.ir.types import DType
 
 Step = Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]]
@@ -27,6 +30,17 @@ def _layer_norm(c: ExportContext, op: LayerNorm, x: Tensor, scale: Tensor, bias:
 @export(RmsNorm)
 def _rms_norm(c: ExportContext, op: RmsNorm, x: Tensor, scale: Tensor) -> Tensor:
     return c.emit("RMSNormalization", x, scale, axis=op.axis, epsilon=op.epsilon)
+
+
+@export(LocalResponseNorm)
+def _local_response_norm(c: ExportContext, op: LocalResponseNorm, x: Tensor) -> Tensor:
+    """Written out, as the window of LRN is centred: a product with a matrix of ones adds what lies in the window."""
+    size = static(input_type(c).shape[-1])
+    near = np.subtract.outer(np.arange(size), np.arange(size))  # of an operand from a result
+    window = ((near >= -op.before) & (near <= op.after)).astype(np.float32)
+    total = c.emit("MatMul", c.emit("Mul", x, x), c.literal(window))
+    base = c.emit("Add", c.emit("Mul", total, c.scalar(op.alpha, x.dtype)), c.scalar(op.bias, x.dtype))
+    return c.emit("Div", x, c.emit("Pow", base, c.scalar(op.beta, x.dtype)))
 
 
 @export(Lstm)

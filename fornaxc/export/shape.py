@@ -20,6 +20,7 @@ from fornaxc.ir.ops import (
     Iota,
     Pad,
     Rebind,
+    Repeat,
     Reshape,
     Slice,
     StridedSlice,
@@ -49,6 +50,15 @@ def _dynamic_reshape(c: ExportContext, op: DynamicReshape, x: Tensor, sizes: Ten
 @export(BroadcastTo)
 def _broadcast_to(c: ExportContext, op: BroadcastTo, x: Tensor) -> Tensor:
     return c.expand(x, op.shape)
+
+
+@export(Repeat)
+def _repeat(c: ExportContext, op: Repeat, x: Tensor) -> Tensor:
+    """Through an axis of size 1 behind each."""
+    pairs = list(zip(input_type(c).shape, op.times, strict=True))
+    wide = c.expand(c.reshape(x, [d for size, _ in pairs for d in (size, 1)]), [d for pair in pairs for d in pair])
+    assert c.node is not None
+    return c.reshape(wide, c.node.outputs[0].type.shape)
 
 
 @export(DynamicBroadcast)

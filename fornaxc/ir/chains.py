@@ -8,11 +8,26 @@ from dataclasses import dataclass
 
 from fornaxc.ir.dims import Dim, bare_symbols_of, static, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, Pool, Reduce, Reshape, Transpose, Unary
+from fornaxc.ir.ops import (
+    Binary,
+    BroadcastTo,
+    Concat,
+    ConvNhwc,
+    LocalResponseNorm,
+    Pad,
+    Pool,
+    Reduce,
+    Repeat,
+    Reshape,
+    Slice,
+    Transpose,
+    Unary,
+)
 from fornaxc.ir.types import DType
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 FUNCTIONS = ("relu", "sigmoid", "silu", "tanh")
+COPIED_AXES = 4  # between the first and the last that what moves elements can have
 LEAST = 4  # convolutions and pools of a chain: fewer are kernels of their own
 
 Chain = tuple[Node, ...]
@@ -100,11 +115,31 @@ def is_link(node: Node, batch: Batch) -> bool:
         case BroadcastTo(shape=shape):
             kept = [have == wanted for have, wanted in zip(node.inputs[0].type.shape, shape, strict=True)]
             return image and (kept[1] == kept[2] or 1 in shape[1:3])
-        case Transpose():
-            return swapped(node, batch) is not None
+        case Transpose(perm=perm):
+            return swapped(node, batch) is not None or _keeps_ends(perm)
+        case LocalResponseNorm():
+            return image
+        case Repeat(times=times):
+            return image and times[0] == 1 and times[3] == 1
+        case Slice(starts=starts, steps=steps):
+            return _copies(node, batch) and steps[-1] == 1 and all(isinstance(d, int) for d in starts)
+        case Pad(mode=mode, low=low, high=high, interior=interior):
+            sides = (*low, *high)
+            plain = mode == "constant" and not any(interior[-1:])
+            return _copies(node, batch) and plain and all(isinstance(d, int) for d in sides)
         case ConvNhwc() | Concat() | Reshape():
             return all(batch.is_image(v) == batch.is_image(values[-1]) for v in _images(node))
     return False
+
+
+def _copies(node: Node, batch: Batch) -> bool:
+    """Whether what moves elements of its first operand keeps the images apart, and has few enough axes."""
+    x, y = node.inputs[0], node.outputs[0]
+    return 2 <= x.type.rank <= COPIED_AXES + 2 and batch.is_image(x) == batch.is_image(y)
+
+
+def _keeps_ends(perm: tuple[int, ...]) -> bool:
+    return len(perm) <= COPIED_AXES + 2 and perm[0] == 0 and perm[-1] == len(perm) - 1
 
 
 def _images(node: Node) -> tuple[Value, ...]:

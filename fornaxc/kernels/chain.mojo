@@ -10,17 +10,20 @@ from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
 from .conv import Args, FP, IP, PP, V, W, activate, conv_entry, ld, st
+from .local_norm import local_norm
 from .pool import pool_run
 from .reduce import SUM, reduce_columns
 from .transpose import Axes, copy_row, transpose_run
 
 comptime COLUMNS = 48  # of a row of the table
+comptime FLOATS = 3  # beside each row
 comptime WINDOW = 0  # the kinds of steps, which column 0 tells
 comptime POOL = 1
 comptime COPY = 2
 comptime SWAP = 3
 comptime ARITHMETIC = 4
 comptime SUMS = 5
+comptime LOCAL_NORM = 6
 comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale and offset
 comptime X = 5
 comptime WEIGHTS = 9
@@ -42,13 +45,39 @@ def place(buffers: PP, row: IP, column: Int, images: Int) -> FP:
 
 
 @no_inline
-def copy_rows(y: FP, ys: Int, x: FP, xs: Int, rows: Int, width: Int):
-    """`width` numbers of each of `rows`, which are ys and xs numbers apart."""
+def copy_run(y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: Int, width: Int, steps: IP):
+    """`width` neighbours in each turn of five loops of these sizes, the outermost first. `steps`: how far y goes in each, then x."""
+    var rows = n * a * b * c * d
     var threads = 1 if rows * width < SMALL else max(1, min(parallelism_level(None), rows))
+    var yn = Int(steps.load(0))
+    var ya = Int(steps.load(1))
+    var yb = Int(steps.load(2))
+    var yc = Int(steps.load(3))
+    var yd = Int(steps.load(4))
+    var xn = Int(steps.load(5))
+    var xa = Int(steps.load(6))
+    var xb = Int(steps.load(7))
+    var xc = Int(steps.load(8))
+    var xd = Int(steps.load(9))
 
     def work(t: Int) {imm}:
-        for i in range(rows * t // threads, rows * (t + 1) // threads):
-            copy_row[DType.float32](y + i * ys, x + i * xs, width)
+        var row = rows * t // threads
+        var end = rows * (t + 1) // threads
+        while row < end:  # the rest of one turn of the four outer loops
+            var rest = row // d
+            var from_d = row - rest * d
+            var to_d = min(d, from_d + end - row)
+            row += to_d - from_d
+            var ic = rest % c
+            rest //= c
+            var ib = rest % b
+            rest //= b
+            var ia = rest % a
+            rest //= a
+            var yo = y + (rest * yn + ia * ya + ib * yb + ic * yc)
+            var xo = x + (rest * xn + ia * xa + ib * xb + ic * xc)
+            for i in range(from_d, to_d):
+                copy_row[DType.float32](yo + i * yd, xo + i * xd, width)
 
     if threads == 1:
         work(0)
@@ -117,16 +146,17 @@ def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
 
 
 @no_inline
-def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
-    """`count` steps, each a row of `table` and two `bounds`. The places are those of `place`, then a stride; sizes are for one of `images`.
+def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
+    """`count` steps, each a row of `table` and FLOATS of `floats`. The places are those of `place`, then a stride; sizes are for one of `images`.
 
     kind         places       sizes              geometry
     WINDOW       y x w b r    N H W C Ho Wo K    that of `conv_entry`; then whether a scale follows, its place, and the same of an offset
     POOL         y x          N H W C Ho Wo K    that of `pool_run`
-    COPY         y x          rows - - width
+    COPY         y x          n a b width c d    the `steps` of `copy_run`
     SWAP         y x          N A B              0 2 1: y [N, B, A] of x [N, A, B], without gaps
     ARITHMETIC   y x r        N pixels - C       that of `arithmetic`
     SUMS         y x          N pixels - C       whether they are means; without gaps
+    LOCAL_NORM   y x          N pixels - C       the `window` of `local_norm`, of which the floats are the `numbers`
     """
     for i in range(count):
         var row = table + i * COLUMNS
@@ -157,11 +187,11 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
                 a.scale = place(buffers, row, SCALE + 1, images).load(0)
             if row.load(OFFSET) != 0:
                 a.offset = place(buffers, row, OFFSET + 1, images).load(0)
-            conv_entry(a, N, geometry, bounds + 2 * i)
+            conv_entry(a, N, geometry, floats + FLOATS * i)
         elif kind == POOL:
             pool_run(y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
         elif kind == COPY:
-            copy_rows(y, ys, x, xs, N, C)
+            copy_run(y, x, N, H, wide, Int(size.load(4)), Int(size.load(5)), C, geometry)
         elif kind == SWAP:
             var sizes = Axes(fill=1)
             sizes[0] = N
@@ -174,11 +204,13 @@ def chain_run(buffers: PP, table: IP, bounds: FP, count: Int, images: Int):
             arithmetic(y, ys, x, place(buffers, row, WEIGHTS, images), N, H, C, geometry)
         elif kind == SUMS:
             image_sums(y, x, N, H, C, geometry.load(0) != 0)
+        elif kind == LOCAL_NORM:
+            local_norm(y, ys, x, xs, N * H, C, geometry, floats + FLOATS * i)
 
 
 @extensibility.register("fx_chain")
 struct Chain:
-    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 bounds [steps * 2] and i64 images [1] as `chain_run` has them."""
+    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 floats [steps * FLOATS] and i64 images [1] as `chain_run` has them."""
 
     @staticmethod
     def execute[
@@ -186,7 +218,7 @@ struct Chain:
     ](
         outputs: OutputVariadicTensors[dtype=DType.float32, rank=1, ...],
         table: InputTensor[dtype=DType.int64, rank=1, ...],
-        bounds: InputTensor[dtype=DType.float32, rank=1, ...],
+        floats: InputTensor[dtype=DType.float32, rank=1, ...],
         images: InputTensor[dtype=DType.int64, rank=1, ...],
         inputs: InputVariadicTensors[dtype=DType.float32, rank=1, ...],
         ctx: DeviceContext,
@@ -201,7 +233,7 @@ struct Chain:
         chain_run(
             rebind[PP](buffers),
             rebind[IP](table.unsafe_ptr()),
-            rebind[FP](bounds.unsafe_ptr()),
+            rebind[FP](floats.unsafe_ptr()),
             Int(table.dim_size(0)) // COLUMNS,
             Int(rebind[IP](images.unsafe_ptr()).load(0)),
         )

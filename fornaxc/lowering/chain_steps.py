@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, swapped
+from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reduce, Reshape, Transpose, Unary
+from fornaxc.ir.ops import (
+    Binary,
+    BroadcastTo,
+    Concat,
+    ConvNhwc,
+    FromPool,
+    LocalResponseNorm,
+    Pad,
+    Pool,
+    Reduce,
+    Repeat,
+    Reshape,
+    Slice,
+    Transpose,
+    Unary,
+)
 from fornaxc.ir.ops.packed import ACTIVATIONS
-from fornaxc.lowering.placement import Place, joined, place
+from fornaxc.lowering.copies import copy_loops
+from fornaxc.lowering.placement import Place, place
 from fornaxc.lowering.registry import rule_for
 
 COLUMNS = 48
-_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS = range(6)  # the kinds of steps
+NUMBERS = 3  # of each step
+_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS, _LOCAL_NORM = range(7)  # the kinds of steps
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
 _SIZES, _GEOMETRY, _FACTORS = 21, 28, 39  # the columns where they begin
 _CODES = {**{name: i for i, name in enumerate(ACTIVATIONS)}, "tanh": 6}  # of `activate` in conv.mojo
@@ -25,13 +43,13 @@ _CODES = {**{name: i for i, name in enumerate(ACTIVATIONS)}, "tanh": 6}  # of `a
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What the kernel does: rows of numbers and two bounds a row, over a workspace, then the results, then `operands`.
+    """What the kernel does: rows of numbers and `NUMBERS` floats a row, over a workspace, then the results, then `operands`.
 
     The rows and the size of the workspace are those for one image, where the number of images is symbolic.
     """
 
     rows: Array
-    bounds: Array
+    floats: Array
     operands: Sequence[Value]
     workspace: int
 
@@ -49,8 +67,8 @@ def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node
     done = {node for f in factors.values() for node in f.nodes}
     steps = [step for node in chain if node not in done for step in writer.steps(node)]
     rows = np.concatenate([step.row() for step in steps])
-    bounds = np.array([step.bounds for step in steps], np.float32).reshape(-1)
-    return Table(rows, bounds, operands, placement.workspace)
+    floats = np.concatenate([step.numbers() for step in steps])
+    return Table(rows, floats, operands, placement.workspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +79,7 @@ class _Step:
     places: Sequence[Place]
     sizes: Sequence[int]
     geometry: Sequence[int] = ()
-    bounds: Sequence[float] = (0.0, 0.0)
+    floats: Sequence[float] = ()
     factors: Sequence[Place | None] = ()
 
     def row(self) -> Array:
@@ -75,6 +93,11 @@ class _Step:
             if factor is not None:
                 row[_FACTORS + 4 * i : _FACTORS + 4 * i + 4] = 1, factor.buffer, factor.base, factor.inside
         return row
+
+    def numbers(self) -> Array:
+        found = np.zeros(NUMBERS, np.float32)
+        found[: len(self.floats)] = self.floats
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +146,32 @@ def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Laid:
+    """An array for one image: where its first element is, its shape, and how far the elements of each axis are apart."""
+
+    at: Place
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def first(self) -> tuple[int, int, int]:
+        return self.at.buffer, self.at.base, self.at.inside
+
+    def moved(self, starts: Sequence[int]) -> _Laid:
+        """What begins at another element."""
+        inside = self.at.inside + sum(start * step for start, step in zip(starts, self.steps, strict=True))
+        return replace(self, at=replace(self.at, inside=inside))
+
+    def stretched(self, steps: Sequence[int], shape: Sequence[int]) -> _Laid:
+        """Every so many elements of each axis, an array of `shape`."""
+        apart = tuple([a * b for a, b in zip(self.steps, steps, strict=True)])
+        return replace(self, shape=tuple(shape), steps=apart)
+
+    def permuted(self, perm: Sequence[int]) -> _Laid:
+        return replace(self, shape=tuple([self.shape[i] for i in perm]), steps=tuple([self.steps[i] for i in perm]))
+
+
+@dataclass(frozen=True, slots=True)
 class _Writer:
     """Writes steps for nodes whose values lie where `places` says; `repeated` as in `Placement`."""
 
@@ -146,14 +195,26 @@ class _Writer:
                 return [self._arithmetic(node, 0, _CODES[fn])]
             case BroadcastTo():
                 return [] if node.outputs[0] in self.repeated else [self._arithmetic(node, 0, 0)]
-            case Transpose():
-                n, a, b = swapped(node, self.batch) or (1, 1, 1)
-                return [_Step(_SWAP, self._at(node), [n, a, b], (0, 2, 1))]
+            case Transpose(perm=perm):
+                if sizes := swapped(node, self.batch):
+                    return [_Step(_SWAP, self._at(node), sizes, (0, 2, 1))]
+                y, x = self._laid_of(node)
+                return self._copy(y, x.permuted(perm))
             case Reshape():
-                size = self.batch.elements(node.outputs[0])
-                return [_Step(_COPY, self._at(node), [1, 0, 0, size])] if node.outputs[0] in self.results else []
+                return self._reshaped(node) if node.outputs[0] in self.results else []
+            case LocalResponseNorm(before=before, after=after):
+                n, h, w, channels = self.batch.shape(node.outputs[0])
+                floats = (node.op.alpha, node.op.beta, node.op.bias)
+                return [_Step(_LOCAL_NORM, self._at(node), [n, h * w, 0, channels], (before, after), floats)]
+            case Repeat(times=times):
+                return self._copy(*self._repeated(node, times))
+            case Slice(starts=starts, steps=steps):
+                y, x = self._laid_of(node)
+                return self._copy(y, x.moved([static(d) for d in starts]).stretched(steps, y.shape))
+            case Pad():
+                return self._padded(node, node.op)
             case Concat(axis=axis):
-                return self._copies(node, axis)
+                return self._joined(node, axis)
         raise AssertionError(f"{node.op} is no link")
 
     def _at(self, node: Node) -> list[Place]:
@@ -190,22 +251,54 @@ class _Writer:
         image = 0 if is_shared else h * w * stride
         return image, 0 if h * w < sizes[1] else stride, int(channels == sizes[2])
 
-    def _copies(self, node: Node, axis: int) -> list[_Step]:
+    def _laid_of(self, node: Node) -> tuple[_Laid, _Laid]:
+        """The result and the first operand of a node."""
+        return self._laid(node.outputs[0]), self._laid(node.inputs[0])
+
+    def _laid(self, value: Value) -> _Laid:
+        at, shape = self.places[value], self.batch.shape(value)
+        return _Laid(at, shape, tuple([at.stride * math.prod(shape[i + 1 : -1]) for i in range(len(shape) - 1)] + [1]))
+
+    def _copy(self, y: _Laid, x: _Laid) -> list[_Step]:
+        """What copies x to y, of one shape; nothing where it lies there already."""
+        if (y.first, y.steps) == (x.first, x.steps):
+            return []
+        found = copy_loops(y.shape, y.steps, x.steps, apart=not isinstance(self.batch.size, int))
+        n, a, b, c, d = found.sizes
+        return [_Step(_COPY, [y.at, x.at], [n, a, b, found.width, c, d], (*found.y, *found.x))]
+
+    def _joined(self, node: Node, axis: int) -> list[_Step]:
         """The operands of a concatenation that do not lie in its result already."""
-        y = self.places[node.outputs[0]]
-        shape = self.batch.shape(node.outputs[0])
-        rows, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-        row = y.stride if joined(node) else shape[axis] * inner
-        steps, first = [], 0
+        y, steps, first = self._laid(node.outputs[0]), [], 0
         for operand in node.inputs:
-            width = self.batch.shape(operand)[axis] * inner
-            target = Place(y.buffer, y.base, y.inside + first, row)
-            x = self.places[operand]
-            source = x if joined(node) else Place(x.buffer, x.base, x.inside, width)
-            if source != target:
-                steps.append(_Step(_COPY, [target, source], [rows, 0, 0, width]))
-            first += width
+            x = self._laid(operand)
+            steps += self._copy(replace(y.moved([first * (i == axis) for i in range(len(y.shape))]), shape=x.shape), x)
+            first += x.shape[axis]
         return steps
+
+    def _repeated(self, node: Node, times: Sequence[int]) -> tuple[_Laid, _Laid]:
+        """Result and operand with an axis of the repetitions behind each of their axes."""
+        y, x = self._laid_of(node)
+        shape = tuple([d for pair in zip(x.shape, times, strict=True) for d in pair])
+        to = tuple([d for step, count in zip(y.steps, times, strict=True) for d in (step * count, step)])
+        return replace(y, shape=shape, steps=to), replace(
+            x, shape=shape, steps=tuple([d for s in x.steps for d in (s, 0)])
+        )
+
+    def _padded(self, node: Node, op: Pad) -> list[_Step]:
+        """The fill everywhere, then the operand where it belongs."""
+        y, x = self._laid_of(node)
+        n, *pixels, channels = y.shape
+        fill = self.places[node.inputs[1]]
+        filled = _Step(_ARITHMETIC, [y.at, fill, fill], [n, math.prod(pixels), 0, channels], (0,) * 8)
+        between = op.interior or (0,) * len(op.low)
+        target = y.moved([static(d) for d in op.low]).stretched([1 + d for d in between], x.shape)
+        return [filled, *self._copy(target, x)]
+
+    def _reshaped(self, node: Node) -> list[_Step]:
+        y, x = self._laid_of(node)
+        size = self.batch.elements(node.outputs[0])
+        return self._copy(*(replace(v, shape=(1, size), steps=(size, 1)) for v in (y, x)))
 
 
 class _Recorder:

@@ -53,7 +53,7 @@ def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value], batc
     flat = [reshape(c, c.read(v, c.device), [v.type.elements]) for v in table.operands]
     sizes = [batch.size * max(table.workspace, 1), *(v.type.elements for v in results)]
     types = [TensorType(MaxDType.float32, c.shape([size]), c.device) for size in sizes]
-    numbers = [c.literal(table.rows), c.literal(table.bounds), c.dims_tensor([batch.size])]
+    numbers = [c.literal(table.rows), c.literal(table.floats), c.dims_tensor([batch.size])]
     found = c.custom("fx_chain", [*numbers, *flat], types)
     for value, tensor in zip(results, found[1:], strict=True):
         c.bind(value, reshape(c, tensor, value.type.shape))

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from fornaxc.ir.chains import Batch, Chain
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Node, Value
-from fornaxc.ir.ops import Binary, BroadcastTo, Concat, ConvNhwc, FromPool, Pool, Reshape, Unary
+from fornaxc.ir.ops import (
+    Binary,
+    BroadcastTo,
+    Concat,
+    ConvNhwc,
+    FromPool,
+    LocalResponseNorm,
+    Pad,
+    Pool,
+    Repeat,
+    Reshape,
+    Slice,
+    Unary,
+)
 
 ALIGNMENT = 16  # numbers: a line of the cache
 WORKSPACE = 0  # the number of its buffer; results come after it, then operands
@@ -42,6 +55,14 @@ def joined(node: Node) -> bool:
     return isinstance(node.op, Concat) and node.op.axis == node.outputs[0].type.rank - 1
 
 
+def _cut_from(node: Node) -> int | None:
+    """The first channel, where a node takes neighbouring channels, and everything else, of its operand; None where it does something else."""
+    op = node.op
+    if not isinstance(op, Slice) or any(op.starts[:-1]) or any(s != 1 for s in op.steps):
+        return None
+    return static(op.starts[-1]) if op.sizes[:-1] == node.inputs[0].type.shape[:-1] else None
+
+
 def place(
     chain: Chain,
     results: Sequence[Value],
@@ -54,8 +75,8 @@ def place(
 
     `pooled` has the nodes that take constants from pools, which are operands.
 
-    What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. A reshape
-    is its operand, and so is what arithmetic reads again and again. Values that `become` another are never written by themselves.
+    What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. Channels that are cut
+    out are read where they are, by what can. A reshape is its operand, and so is what arithmetic reads again and again. Values that `become` another are never written by themselves.
     """
     homes = _homes(chain, set(results))
     homes.update((v, _Home(other, 0, True)) for v, other in become.items())
@@ -91,6 +112,9 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
         is_view = isinstance(node.op, Reshape) or (isinstance(node.op, BroadcastTo) and result not in only_once)
         if is_view and result not in results:
             homes[result] = _Home(node.inputs[0], 0, False)
+        start = _cut_from(node)
+        if start is not None and not {result} & (results | dense | homes.keys()):
+            homes[result] = _Home(node.inputs[0], start, True)
         if not joined(node):
             continue
         first = 0
@@ -103,9 +127,12 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
     return homes
 
 
+_TAKES_GAPS = (Binary, BroadcastTo, ConvNhwc, LocalResponseNorm, Pad, Pool, Repeat, Slice, Unary)
+
+
 def _takes_gaps(node: Node) -> bool:
     """Whether a node can read and write images whose pixels lie apart."""
-    return isinstance(node.op, Binary | BroadcastTo | ConvNhwc | Pool | Unary) or joined(node)
+    return isinstance(node.op, _TAKES_GAPS) or joined(node)
 
 
 def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, int]:

@@ -9,7 +9,7 @@ from max.dtype import DType
 from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import Dim, product
-from fornaxc.ir.ops import LayerNorm, RmsNorm, Softmax
+from fornaxc.ir.ops import LayerNorm, LocalResponseNorm, RmsNorm, Softmax
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.elementwise import widened
 from fornaxc.lowering.nn import stock_layer_norm, stock_rms_norm, stock_softmax
@@ -45,6 +45,15 @@ def _rms_norm(c: LoweringContext, op: RmsNorm, x: TensorValue, scale: TensorValu
     if widened(x).dtype != DType.float32 or 0 in dims:
         return stock_rms_norm(c, op, x, scale)
     return _over_rows(c, "fx_normalize", x, dims, op.axis, _normalization(c, dims[op.axis :], op.epsilon, scale, None))
+
+
+@lower(LocalResponseNorm, on="cpu")
+def _local_response_norm(c: LoweringContext, op: LocalResponseNorm, x: TensorValue) -> TensorValue:
+    """f32, as the pass that makes it sees to."""
+    assert c.node is not None
+    dims = c.node.inputs[0].type.shape
+    window, numbers = np.array([op.before, op.after], np.int64), np.array([op.alpha, op.beta, op.bias], np.float32)
+    return _over_rows(c, "fx_local_norm", x, dims, len(dims) - 1, [c.literal(window), c.literal(numbers)])
 
 
 def _normalization(

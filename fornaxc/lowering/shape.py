@@ -22,6 +22,7 @@ from fornaxc.ir.ops import (
     Iota,
     Pad,
     Rebind,
+    Repeat,
     Reshape,
     Slice,
     StridedSlice,
@@ -63,6 +64,17 @@ def _dynamic_reshape(c: LoweringContext, op: DynamicReshape, x: T, sizes: T) -> 
 @lower(BroadcastTo)
 def _broadcast_to(c: LoweringContext, op: BroadcastTo, x: T) -> T:
     return ops.broadcast_to(x, c.shape(op.shape))
+
+
+@lower(Repeat)
+def _repeat(c: LoweringContext, op: Repeat, x: T) -> T:
+    """Through an axis of size 1 behind each."""
+    assert c.node is not None
+    pairs = list(zip(c.node.inputs[0].type.shape, op.times, strict=True))
+    single = [d for size, _ in pairs for d in (size, 1)]
+    several = [d for pair in pairs for d in pair]
+    wide = ops.broadcast_to(reshape(c, x, single), c.shape(several))
+    return reshape(c, wide, c.node.outputs[0].type.shape)
 
 
 @lower(DynamicBroadcast, on="cpu", host=(1,))

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 from itertools import islice
 
+import numpy as np
+
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import DimExpr
@@ -117,8 +119,16 @@ class Constness:
         if not self.is_constant(inner) or inner.type.rank != value.type.rank:
             return None
         if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):
-            return None
+            return self._line(b, inner, axis)
         size = inner.type.shape[axis]
         if size not in (1, channels):
             return None
         return compose.expand(b, compose.reshape(b, inner, (size,)), (channels,))
+
+    def _line(self, b: GraphBuilder, value: Value, axis: int) -> Value | None:
+        """The same of a literal that holds each number again and again."""
+        content = b.known(value)
+        if content is None or content.dtype != value.type.dtype.numpy or not content.size:
+            return None
+        lines = np.moveaxis(content, axis, -1).reshape(-1, content.shape[axis])
+        return b.literal(lines[0]) if np.array_equal(lines, np.broadcast_to(lines[0], lines.shape)) else None

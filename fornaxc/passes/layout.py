@@ -81,7 +81,8 @@ def _transpose(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm
 
 
 def _reshape(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]) -> Sequence[Value] | None:
-    """A reshape that splits or merges channels, of data whose channels lie last, where they lie: transposed inside a merged axis if need be."""
+    """A reshape that splits or merges channels, of data whose channels lie last, where they lie: transposed inside a merged axis if need be, or before
+    the channels."""
     (value,) = node.inputs
     if value not in twins:
         return None
@@ -98,8 +99,8 @@ def _reshape(node: Node, b: GraphBuilder, twins: dict[Value, tuple[Value, Perm]]
     if in_order:
         if perm != _from_channels_last(len(perm)):
             return None
-    elif result_perm != _from_channels_last(len(shape)) or any(
-        _spread([perm[i] for i in group]) for group, _ in groups
+    elif result_perm != _from_channels_last(len(shape)) or (
+        axes[-1] != len(perm) - 1 and any(_spread([perm[i] for i in group]) for group, _ in groups)
     ):
         return None
     ones = [a for a in range(len(perm)) if a not in axes]

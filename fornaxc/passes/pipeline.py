@@ -17,6 +17,8 @@ from fornaxc.passes.cse import share_common
 from fornaxc.passes.fills import fold_fills
 from fornaxc.passes.find_gelu import find_gelu
 from fornaxc.passes.find_layer_norm import find_layer_norm
+from fornaxc.passes.find_local_norm import find_local_norm
+from fornaxc.passes.find_repeat import find_repeat
 from fornaxc.passes.find_rms_norm import find_rms_norm
 from fornaxc.passes.find_silu import find_silu
 from fornaxc.passes.find_softmax import find_softmax
@@ -28,6 +30,7 @@ from fornaxc.passes.layout import sink_transposes
 from fornaxc.passes.pack_recurrence import pack_recurrence
 from fornaxc.passes.scale_channels import scale_channels
 from fornaxc.passes.simplify import simplify
+from fornaxc.passes.subpixel import split_phases
 from fornaxc.passes.volumes import flatten_volumes
 from fornaxc.passes.widen_small import widen_small
 
@@ -97,6 +100,12 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("fold-affine", fold_affine, "fold scales and offsets after a convolution into its weights and bias"),
     Pass(
+        "split-phases",
+        split_phases,
+        "transposed convolutions whose windows do not overlap as convolutions of single pixels",
+        ("cpu",),
+    ),
+    Pass(
         "flatten-volumes",
         flatten_volumes,
         "convolutions over volumes as ones over planes, whose kernels serve all shapes; on a GPU below -O2",
@@ -118,6 +127,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("sink-transposes", sink_transposes, "move transposes past layout-free operations until they cancel"),
     Pass("fuse-attention", fuse_attention, "softmax(q k^T + mask) v as one kernel", ("cpu",)),
     Pass("find-channel-norm", find_layer_norm, "layer normalisation of channels, where they come last now"),
+    Pass("find-local-norm", find_local_norm, "local response normalisation of channels that come last", ("cpu",)),
+    Pass("find-repeat", find_repeat, "upsampling to the nearest pixel by whole factors, written as gathers", ("cpu",)),
     Pass("tidy", _tidy, "simplify, share-common and the removal of dead nodes once more"),
     Pass(
         "chain-kernels",

@@ -49,6 +49,8 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             return [x]
         case Concat() if len(node.inputs) == 1:
             return [x]
+        case Concat(axis=axis) if len(whole := _rejoined(b, node.inputs, axis, made)) < len(node.inputs):
+            return [compose.concat(b, whole, axis)]
         case Reshape(shape=shape) if before is not None and _splits_turned_matrices(before, shape):
             matrices = compose.reshape(b, before.inputs[0], (*shape[:-2], shape[-1], shape[-2]))
             return [compose.move_axis(b, matrices, len(shape) - 1, len(shape) - 2)]
@@ -60,6 +62,41 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             inner = before.op.perm
             return [compose.transpose(b, before.inputs[0], [inner[p] for p in perm])]
     return None
+
+
+def _rejoined(b: GraphBuilder, operands: Sequence[Value], axis: int, made: dict[Value, Node]) -> list[Value]:
+    """What a concatenation joins, neighbouring slices of one value as one slice, or as the value where they are all of it."""
+    found: list[Value] = []
+    cut: Node | None = None  # the slice that the last of `found` is, or stands for
+    for value in operands:
+        node = made.get(value)
+        longer = _longer(cut, node, axis)
+        if longer is None:
+            found.append(value)
+            cut = node
+            continue
+        assert node is not None
+        (x,) = node.inputs
+        is_whole = longer.sizes == x.type.shape and not any(longer.starts) and all(s == 1 for s in longer.steps)
+        found[-1] = x if is_whole else b.emit(longer, x)
+        cut = Node(longer, (x,), (found[-1],), node.origin)
+    return found
+
+
+def _longer(first: Node | None, second: Node | None, axis: int) -> Slice | None:
+    """The slice that has the elements of two of one value, which follow one another on an axis; None where there is none."""
+    if first is None or second is None or first.inputs != second.inputs:
+        return None
+    a, b = first.op, second.op
+    if not isinstance(a, Slice) or not isinstance(b, Slice) or a.steps != b.steps or a.steps[axis] != 1:
+        return None
+    sizes = tuple([d + b.sizes[i] if i == axis else d for i, d in enumerate(a.sizes)])
+    follows = all(
+        start == (d + a.sizes[i] if i == axis else d)
+        for i, (d, start) in enumerate(zip(a.starts, b.starts, strict=True))
+    )
+    same = all(i == axis or d == b.sizes[i] for i, d in enumerate(a.sizes))
+    return Slice(a.starts, sizes, a.steps) if follows and same else None
 
 
 def _splits_turned_matrices(turn: Node, shape: Sequence[Dim]) -> bool:

@@ -17,6 +17,7 @@ from fornaxc.ir.ops import (
     ConvNhwc,
     FromPool,
     IrError,
+    LocalResponseNorm,
     Op,
     PackConv,
     PackedRecurrence,
@@ -27,7 +28,7 @@ from fornaxc.ir.types import DType, TensorType
 
 WIDENED = (DType.F16, DType.BF16, DType.F32)
 # take f32 alone, and evaluate on f64 all the same
-_PACKED = (Attention, ConvNhwc, FromPool, PackConv, PackedRecurrence, QuantizedLinear)
+_PACKED = (Attention, ConvNhwc, FromPool, LocalResponseNorm, PackConv, PackedRecurrence, QuantizedLinear)
 _JUMPS = {"ceil", "floor", "round", "trunc", "sign", "mod", "rem"}
 _TELL_NUMBERS = {"is_nan", "is_inf"}  # which way they fall is compared by itself
 

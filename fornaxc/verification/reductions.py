@@ -19,6 +19,7 @@ from fornaxc.ir.ops import (
     Cumulative,
     Gru,
     LayerNorm,
+    LocalResponseNorm,
     Lstm,
     MatMul,
     PackedRecurrence,
@@ -103,6 +104,8 @@ def _added(node: Node) -> Sequence[Dim]:
             return [first[axis] for axis in op.axes]
         case Softmax() | Cumulative():
             return first[op.axis : op.axis + 1]
+        case LocalResponseNorm():
+            return (op.before + op.after + 1,)
         case LayerNorm() | RmsNorm():
             return first[op.axis :]
         case Lstm() | Gru() | Rnn() | PackedRecurrence():

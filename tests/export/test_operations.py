@@ -42,6 +42,7 @@ from fornaxc.ir.ops import (
     If,
     Iota,
     LayerNorm,
+    LocalResponseNorm,
     Lstm,
     MatMul,
     NonZero,
@@ -51,6 +52,7 @@ from fornaxc.ir.ops import (
     Pool,
     QuantizedLinear,
     Reduce,
+    Repeat,
     Reshape,
     RmsNorm,
     Rnn,
@@ -158,6 +160,7 @@ def add_movement(d: DType) -> None:
     add("transpose", one(Transpose((2, 0, 1))), x, dtype=d)
     add("reshape", one(Reshape((6, 10))), x, dtype=d)
     add("broadcast_to", one(BroadcastTo((4, 3, 5))), x[:, :1], dtype=d)
+    add("repeat", one(Repeat((2, 1, 3))), x, dtype=d)
     add("concat", one(Concat(2)), x, x, x, dtype=d)
     add("slice", one(Slice((1, 2, 0), (2, 3, 2), (1, -1, 3))), x, dtype=d)
     add("dynamic_slice", one(DynamicSlice((2, 3, 1))), x, np.array([9, -2, 1]), dtype=d)
@@ -213,6 +216,8 @@ def add_computation(d: DType) -> None:
         scale, bias = sample(d, 3, 5), sample(d, 3, 5)
         add("layer_norm", one(LayerNorm(1, 1e-5)), x, scale, bias, dtype=d)
         add("rms_norm", one(RmsNorm(1, 1e-5)), x, scale, dtype=d)
+    if d is DType.F32:
+        add("local_response_norm", one(LocalResponseNorm(1, 2, 0.25, 0.75, 1.5)), x, dtype=d, tolerance=1e-5)
 
 
 def region(parent: GraphBuilder, make: Callable[..., Sequence[Value]], types: Sequence[TensorType] = ()) -> Graph:
@@ -268,6 +273,7 @@ def add_symbolic(n: int) -> None:
     both("dims", lambda b, v: b.emit(Dims((N * 2 + 1, 7, N // 2, dim_max(N, 3), dim_min(N - 5, N // 3)))))
     both("reshape_product", one(Reshape((N * 6,))))
     both("reshape_split", one(Reshape((2, N, 3))))
+    both("repeat_symbolic", lambda b, v: b.emit(Repeat((3, 2)), v))
     both("expand_symbolic", lambda b, v: b.emit(BroadcastTo((N, 4)), b.emit(Slice((0, 2), (N, 1), (1, 1)), v)))
     both("iota_symbolic", lambda b, v: b.emit(Iota((3, N), 1, DType.F16)))
     for name, start, size, step in (

@@ -10,6 +10,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from fornaxc.ir.ops.attention import LAYOUTS, Attention
+from fornaxc.ir.ops.nn import LocalResponseNorm
 from fornaxc.ir.ops.packed import ACTIVATIONS
 from fornaxc.ir.ops.quantized import QuantizedLinear, packed_shape
 from fornaxc.ir.types import DType
@@ -464,6 +465,33 @@ def softmax(name: str, x: Array, logarithm: bool) -> Case:
     return Case(f"{kind}, {name}", "softmax", [x, integers(logarithm)], [wanted.astype(np.float32)])
 
 
+def local_norm(
+    name: str, x: Array, before: int, after: int, alpha: float = 0.5, beta: float = 0.75, bias: float = 1.0
+) -> Case:
+    with np.errstate(all="ignore"):
+        (wanted,) = LocalResponseNorm(before, after, alpha, beta, bias).evaluate(x)
+    given = [x, integers(before, after), np.array([alpha, beta, bias], np.float32)]
+    return Case(f"local norm, {name}", "local_norm", given, [wanted])
+
+
+def local_norm_cases() -> list[Case]:
+    special = numbers((3, 21))
+    special[0, 3], special[1, 20], special[2, 5] = np.nan, np.inf, -np.inf
+    return [
+        local_norm("5 of 64", numbers((9, 64)), 2, 2),
+        local_norm("4 of 7", numbers((3, 7)), 1, 2, bias=2.0),
+        local_norm("one", numbers((5, 17)), 0, 0),
+        local_norm("wider than a row", numbers((4, 3)), 6, 5),
+        local_norm("another power", numbers((6, 33)), 1, 1, beta=1.3, alpha=2.0),
+        local_norm("a negative power", numbers((6, 33)), 1, 1, beta=-0.5),
+        local_norm("on threads", numbers((300, 70)), 2, 2),
+        local_norm("special", special, 2, 2),
+        local_norm("special, another power", special, 2, 2, beta=0.6),
+        local_norm("large", numbers((2, 40)) * 1e18, 1, 1, alpha=1e-4),
+        local_norm("no rows", numbers((0, 5)), 1, 1),
+    ]
+
+
 def softmax_cases() -> list[Case]:
     special = numbers((7, 21))
     special[1, 3], special[2, 20], special[3, 5], special[4] = np.nan, np.inf, -np.inf, -np.inf
@@ -594,6 +622,7 @@ def all_cases() -> list[Case]:
         *reduction_cases(),
         *special_reductions(),
         *softmax_cases(),
+        *local_norm_cases(),
         *normalization_cases(),
         *product_cases(),
         *quantized_cases(),

@@ -11,11 +11,11 @@ from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import static, symbol
 from fornaxc.ir.graph import Array, Graph, Value
-from fornaxc.ir.ops import Conv, ConvNhwc, Pool
+from fornaxc.ir.ops import Conv, ConvNhwc, Gather, LocalResponseNorm, Pad, Pool, Slice
 from fornaxc.ir.ops.packed import ACTIVATIONS, packed_size
 from fornaxc.ir.types import DType, TensorType
 
-COLUMNS = 48
+COLUMNS, NUMBERS = 48, 3
 
 
 class Net:
@@ -42,7 +42,7 @@ class Net:
 
     def block(self, x: Value) -> Value:
         channels = static(x.type.shape[1])
-        match self.rng.integers(12):
+        match self.rng.integers(18):
             case 0:  # as in DenseNet
                 for _ in range(self.rng.integers(1, 4)):
                     y = self.relu(self.conv(self.relu(self.conv(x, 8, 1)), 4, 3))
@@ -81,10 +81,66 @@ class Net:
             case 10:  # a weight of one number a channel that no convolution takes in
                 scale = compose.reshape(self.b, self.weight(channels), (1, channels, 1, 1))
                 return self.conv(compose.binary(self.b, "mul", self.relu(x), scale), 8, 1)
+            case 11:  # split, and joined with what follows from a part, as in YOLO
+                y = self.relu(self.conv(x, 12, 1))
+                parts = [self.cut(y, 1, 0, 6), self.cut(y, 1, 6, 6)]
+                for _ in range(self.rng.integers(1, 3)):
+                    z = self.relu(self.conv(parts[-1], 6, 3))
+                    parts.append(compose.binary(self.b, "add", parts[-1], z) if self.rng.integers(2) else z)
+                return self.conv(compose.concat(self.b, parts if self.rng.integers(3) else parts[1:], 1), 10, 1)
+            case 12:  # a part of the image, forwards or backwards
+                axis = int(self.rng.integers(1, 4))
+                size = static(x.type.shape[axis])
+                if axis > 1 and size > 2 and self.rng.integers(2):
+                    return self.conv(self.cut(x, axis, size - 1, (size + 1) // 2, -2), 8, 1)
+                return self.conv(self.cut(x, axis, size // 3, size - size // 3), 8, 1)
+            case 13:  # beside what is smaller, upsampled
+                small = self.b.emit(Pool("max", (1, 1), (2, 2), (0, 0), (0, 0), (1, 1)), x)
+                small = self.doubled(self.conv(small, 5, 1) if self.rng.integers(2) else small)
+                for axis in (2, 3):
+                    small = self.cut(small, axis, 0, static(x.type.shape[axis]))
+                return self.conv(compose.concat(self.b, [x, small], 1), 8, 1)
+            case 14:  # a frame, perhaps with gaps between pixels
+                low, high = ((0, 0, *(int(self.rng.integers(3)) for _ in range(2))) for _ in range(2))
+                interior = (0, 0, 1, 0) if self.rng.integers(2) else ()
+                fill = compose.scalar(self.b, 0.5, DType.F32)
+                y = self.b.emit(Pad(low, high, "constant", interior), x, fill)
+                return self.b.emit(Pool("max", (2, 2), (2, 2), (0, 0), (0, 0), (1, 1)), self.conv(y, 8, 3))
+            case 15:  # channels that become pixels
+                n, _, h, w = x.type.shape
+                y = self.conv(x, 8, 1)
+                parts = compose.reshape(self.b, y, (n, 2, 2, 2, h, w))
+                moved = compose.transpose(self.b, parts, (0, 3, 4, 1, 5, 2))
+                y = compose.reshape(self.b, moved, (n, 2, 2 * static(h), 2 * static(w)))
+                return self.b.emit(Pool("max", (3, 3), (2, 2), (1, 1), (1, 1), (1, 1)), self.conv(y, 8, 3))
+            case 16:  # local response normalisation
+                size = int(self.rng.integers(1, 6))
+                around = ((size - 1) // 2, 0, 0), (size // 2, 0, 0)
+                squares = self.b.emit(
+                    Pool("sum", (size, 1, 1), (1, 1, 1), *around, (1, 1, 1)), compose.binary(self.b, "mul", x, x)
+                )
+                base = compose.with_scalar(self.b, "add", compose.with_scalar(self.b, "mul", squares, 0.2), 1.5)
+                power = compose.with_scalar(self.b, "pow", base, float(self.rng.choice([0.75, 0.6])))
+                return self.conv(compose.binary(self.b, "div", x, power), 8, 1)
             case _:
                 if static(x.type.shape[2]) < 4:
                     return self.conv(x, 6, 3)
                 return self.b.emit(Pool("max", (2, 2), (2, 2), (0, 0), (0, 0), (1, 1)), x)
+
+    def cut(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        rank = len(x.type.shape)
+        sizes = tuple(size if i == axis else d for i, d in enumerate(x.type.shape))
+        starts, steps = (
+            [given if i == axis else plain for i in range(rank)] for given, plain in ((start, 0), (step, 1))
+        )
+        return self.b.emit(Slice(tuple(starts), sizes, tuple(steps)), x)
+
+    def doubled(self, x: Value) -> Value:
+        """To the nearest pixel, as the importers write it."""
+        for axis in (2, 3):
+            rows = np.repeat(np.arange(static(x.type.shape[axis])), 2)
+            x = self.b.emit(Gather(axis), x, self.b.literal(rows))
+        return x
 
     def shuffled(self, x: Value) -> Value:
         n, c, h, w = x.type.shape[0], *(static(d) for d in x.type.shape[1:])
@@ -110,10 +166,10 @@ def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False) -> tuple[G
     )
 
 
-def carried_out(rows: Array, bounds: Array, buffers: Sequence[Array], images: int = 1) -> None:
+def carried_out(rows: Array, floats: Array, buffers: Sequence[Array], images: int = 1) -> None:
     """The steps of a table on `buffers` (1-D), as `chain_run` of kernels/chain.mojo has them."""
-    for row, (least, greatest) in zip(rows.reshape(-1, COLUMNS), bounds.reshape(-1, 2), strict=True):
-        _carry_out(row, (least, greatest), buffers, images)
+    for row, numbers in zip(rows.reshape(-1, COLUMNS), floats.reshape(-1, NUMBERS), strict=True):
+        _carry_out(row, numbers, buffers, images)
 
 
 @dataclass(frozen=True)
@@ -125,7 +181,7 @@ class At:
     stride: int
 
 
-def _carry_out(row: Array, bounds: tuple[float, float], buffers: Sequence[Array], images: int) -> None:
+def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int) -> None:
     kind, numbers = int(row[0]), [int(v) for v in row]
     y, x, w, b, r = (At(numbers[i], numbers[i + 1] * images + numbers[i + 2], numbers[i + 3]) for i in range(1, 21, 4))
     n, h, wide, c, ho, wo, k = numbers[21:28]
@@ -137,7 +193,9 @@ def _carry_out(row: Array, bounds: tuple[float, float], buffers: Sequence[Array]
             others = [_pixels(buffers, r, n * ho * wo, k).reshape(n, ho, wo, k)] if geometry[10] else []
             size = packed_size(k, c // geometry[8], geometry[0] * geometry[1], geometry[8])
             filters, bias = _pixels(buffers, At(w.buffer, w.offset, size), 1, size)[0], _line(buffers, b, k)
-            result = _convolution(geometry, bounds, (h, wide), (ho, wo), k).evaluate(source, filters, bias, *others)[0]
+            result = _convolution(geometry, (floats[0], floats[1]), (h, wide), (ho, wo), k).evaluate(
+                source, filters, bias, *others
+            )[0]
             for flag, factor in ((39, np.multiply), (43, np.add)):
                 if numbers[flag]:
                     at = numbers[flag + 2] * images + numbers[flag + 3]
@@ -150,7 +208,10 @@ def _carry_out(row: Array, bounds: tuple[float, float], buffers: Sequence[Array]
             pool = Pool("sum" if geometry[8] else "max", window, strides, low, high, dilations, True)
             _pixels(buffers, y, n * ho * wo, c)[:] = pool.evaluate(source)[0].reshape(n * ho * wo, c)
         case 2:
-            _pixels(buffers, y, n, c)[:] = _pixels(buffers, x, n, c)
+            loops = (n, h, wide, ho, wo, c)
+            _strided(buffers, y, loops, (*geometry[:5], 1))[:] = _strided(
+                buffers, x, loops, (*geometry[5:10], 1)
+            ).copy()
         case 3:
             source = _pixels(buffers, At(x.buffer, x.offset, wide), n * h, wide).reshape(n, h, wide)
             target = _pixels(buffers, At(y.buffer, y.offset, h), n * wide, h)
@@ -163,6 +224,19 @@ def _carry_out(row: Array, bounds: tuple[float, float], buffers: Sequence[Array]
         case 5:
             total = _pixels(buffers, At(x.buffer, x.offset, c), n * h, c).reshape(n, h, c).sum(1)
             _pixels(buffers, At(y.buffer, y.offset, c), n, c)[:] = total / np.float32(h if geometry[0] else 1)
+
+        case 6:
+            alpha, beta, bias = (float(v) for v in floats)
+            norm = LocalResponseNorm(geometry[0], geometry[1], alpha, beta, bias)
+            _pixels(buffers, y, n * h, c)[:] = norm.evaluate(_pixels(buffers, x, n * h, c))[0]
+
+
+def _strided(buffers: Sequence[Array], at: At, shape: Sequence[int], steps: Sequence[int]) -> Array:
+    """A view of an array whose elements are so far apart on each axis."""
+    far = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    assert at.offset + sum(d for d in far if d < 0) >= 0
+    assert at.offset + sum(d for d in far if d > 0) < buffers[at.buffer].size
+    return np.lib.stride_tricks.as_strided(buffers[at.buffer][at.offset :], shape, [4 * step for step in steps])
 
 
 def _pixels(buffers: Sequence[Array], at: At, count: int, width: int) -> Array:

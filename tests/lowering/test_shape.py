@@ -29,6 +29,7 @@ from fornaxc.ir.ops import (
     NonZero,
     Pad,
     Reduce,
+    Repeat,
     Reshape,
     ScatterElements,
     ScatterNd,
@@ -101,6 +102,7 @@ def add_movement() -> None:
         SUITE.add(f"concat_rows_{name}", lambda b, v, w: b.emit(Concat(2), v, w, v), many, many[:, :, :1])
         SUITE.add(f"transpose_blocks_{name}", lambda b, v: b.emit(Transpose((1, 2, 0)), v), many)
         SUITE.add(f"slice_{name}", lambda b, v: b.emit(Slice((0, 1, 3), (2, 2, 2), (1, 1, -2)), v), y)
+        SUITE.add(f"repeat_{name}", lambda b, v: b.emit(Repeat((2, 1, 3)), v), y)
         SUITE.add(f"broadcast_{name}", lambda b, v: b.emit(BroadcastTo((2, 3, 4)), v), y[:, :1])
         fill = np.zeros((), dtype)
         SUITE.add(f"pad_{name}", lambda b, v, f=fill: b.emit(Pad((1, 0, 2), (0, 1, 1)), v, b.literal(f)), y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Value
 from fornaxc.ir.types import DType, TensorType
@@ -37,3 +39,19 @@ def test_each_constant_is_seen_once() -> None:
         facts.catch_up(b)
     assert all(map(facts.is_constant, weights))
     assert counting.read <= 2 * len(weights)
+
+
+def test_a_literal_that_repeats_its_numbers_is_one_number_a_channel() -> None:
+    b = GraphBuilder()
+    facts = Constness(())
+    line = np.arange(3, dtype=np.float32)
+    repeated = b.literal(np.broadcast_to(line.reshape(1, 3, 1), (2, 3, 4)).copy())
+    mixed = b.literal(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    facts.catch_up(b)
+    found = facts.per_channel(b, repeated, 1, 3)
+    assert found is not None
+    content = b.known(found)
+    assert content is not None
+    np.testing.assert_array_equal(content, line)
+    assert facts.per_channel(b, repeated, 2, 4) is None
+    assert facts.per_channel(b, mixed, 1, 3) is None

@@ -14,7 +14,7 @@ from fornaxc.ir.ops.indexing import (
     TopK,
 )
 from fornaxc.ir.ops.linear import Conv, MatMul, Pool
-from fornaxc.ir.ops.nn import Gru, LayerNorm, Lstm, RmsNorm, Rnn, Softmax
+from fornaxc.ir.ops.nn import Gru, LayerNorm, LocalResponseNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.ir.ops.packed import ConvNhwc, FromPool, PackConv, PackedRecurrence
 from fornaxc.ir.ops.quantized import QuantizedLinear
 from fornaxc.ir.ops.reduction import ArgReduce, Cumulative, Reduce
@@ -29,6 +29,7 @@ from fornaxc.ir.ops.shape import (
     Iota,
     Pad,
     Rebind,
+    Repeat,
     Reshape,
     Slice,
     StridedSlice,
@@ -61,6 +62,7 @@ __all__ = [
     "Iota",
     "IrError",
     "LayerNorm",
+    "LocalResponseNorm",
     "Lstm",
     "MatMul",
     "NonZero",
@@ -73,6 +75,7 @@ __all__ = [
     "QuantizedLinear",
     "Rebind",
     "Reduce",
+    "Repeat",
     "Reshape",
     "RmsNorm",
     "Rnn",

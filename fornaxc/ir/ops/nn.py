@@ -75,6 +75,32 @@ class RmsNorm(Op):
             return ((x / np.sqrt(mean + self.epsilon) * scale).astype(arrays[0].dtype),)
 
 
+@dataclass(frozen=True, slots=True)
+class LocalResponseNorm(Op):
+    """x / (bias + alpha * the sum of squares of its neighbours on the last axis, `before` and `after` it) ^ beta. bias > 0, alpha >= 0. f32."""
+
+    before: int
+    after: int
+    alpha: float
+    beta: float
+    bias: float
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        (x,) = types
+        want(x.dtype is DType.F32 and x.rank >= 1, lambda: f"a local normalisation wants f32 with an axis, not {x}")
+        want(self.bias > 0 and self.alpha >= 0, "a local normalisation wants a positive bias and no negative alpha")
+        return (x,)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        wide = arrays[0].astype(np.float64)
+        around = [(0, 0)] * (wide.ndim - 1) + [(self.before, self.after)]
+        with np.errstate(all="ignore"):
+            squares = np.pad(wide**2, around)
+            size = wide.shape[-1]
+            total = sum(squares[..., i : i + size] for i in range(self.before + self.after + 1))
+            return ((wide / (self.bias + self.alpha * total) ** self.beta).astype(arrays[0].dtype),)
+
+
 def _want_norm(x: TensorType, axis: int, *parameters: TensorType) -> None:
     want(x.dtype.is_float, lambda: f"a normalisation wants floating point, not {x.dtype}")
     want_axis(axis, x.rank)

@@ -78,6 +78,27 @@ class BroadcastTo(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat(Op):
+    """Each element of axis i `times[i]` times, one after the other (numpy's repeat on every axis)."""
+
+    times: tuple[int, ...]
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        (x,) = types
+        want(
+            x.rank == len(self.times) and all(n > 0 for n in self.times),
+            lambda: f"repeat wants a positive count for each axis of {x}, not {self.times}",
+        )
+        return (x.with_shape(tuple([product([d, n]) for d, n in zip(x.shape, self.times, strict=True)])),)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        (x,) = arrays
+        for axis, count in enumerate(self.times):
+            x = np.repeat(x, count, axis) if count > 1 else x
+        return (x,)
+
+
+@dataclass(frozen=True, slots=True)
 class DynamicBroadcast(Op):
     """Broadcast `a` to the sizes in the 1-D i64 tensor `b` (as numpy does, ranks equal); `shape` is the result's."""
 

@@ -1,0 +1,87 @@
+"""Local response normalisation of the last axis, on the CPU."""
+
+import extensibility
+from extensibility import InputTensor, OutputTensor
+from max.algorithm import sync_parallelize
+from max.gpu.host import DeviceContext
+from max.runtime.asyncrt import parallelism_level
+from std.math import exp, log, sqrt
+from std.memory import alloc
+from .conv import FP, IP, V, W, ld, st
+
+comptime SMALL = 16384  # elements below which one thread is quicker
+
+
+@always_inline
+def _to_the_power(v: V, beta: Float32) -> V:
+    """v ^ -beta for positive v."""
+    if beta == 0.75:
+        var root = sqrt(v)
+        return V(1) / (root * sqrt(root))
+    return exp(log(v) * V(-beta))
+
+
+@no_inline
+def local_norm(y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int, window: IP, numbers: FP):
+    """y = x / (bias + alpha * (the sum of the squares in the window)) ^ beta for rows of n, ys and xs apart. `window`: how many before and after;
+    `numbers`: alpha, beta, bias."""
+    var before = Int(window.load(0))
+    var after = Int(window.load(1))
+    var alpha = numbers.load(0)
+    var beta = numbers.load(1)
+    var bias = numbers.load(2)
+    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+    var room = before + n + after + W
+
+    def work(t: Int) {imm}:
+        var squares = rebind[FP](alloc[Float32](room))
+        for i in range(room):
+            squares.store(i, 0)
+        for row in range(rows * t // threads, rows * (t + 1) // threads):
+            var xo = x + row * xs
+            var yo = y + row * ys
+            var c = 0
+            while c < n:
+                var v = ld(xo + c, n - c)
+                st(squares + before + c, n - c, v * v)
+                c += W
+            c = 0
+            while c < n:
+                var total = V(0)
+                for i in range(before + after + 1):
+                    total += (squares + c + i).load[width=W]()
+                st(yo + c, n - c, ld(xo + c, n - c) * _to_the_power(V(bias) + V(alpha) * total, beta))
+                c += W
+        squares.free()
+
+    if threads == 1:
+        work(0)
+    else:
+        sync_parallelize(work, threads)
+
+
+@extensibility.register("fx_local_norm")
+struct LocalNorm:
+    """Output [rows, n] of x [rows, n], i64 window [2] and f32 numbers [3] as `local_norm` has them."""
+
+    @staticmethod
+    def execute[
+        target: StaticString
+    ](
+        output: OutputTensor[dtype=DType.float32, rank=2, ...],
+        x: InputTensor[dtype=DType.float32, rank=2, ...],
+        window: InputTensor[dtype=DType.int64, rank=1, ...],
+        numbers: InputTensor[dtype=DType.float32, rank=1, ...],
+        ctx: DeviceContext,
+    ) raises:
+        var n = Int(x.dim_size(1))
+        local_norm(
+            rebind[FP](output.unsafe_ptr()),
+            n,
+            rebind[FP](x.unsafe_ptr()),
+            n,
+            Int(x.dim_size(0)),
+            n,
+            rebind[IP](window.unsafe_ptr()),
+            rebind[FP](numbers.unsafe_ptr()),
+        )
