@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.dead import drop_dead
-from fornaxc.ir.dims import Dim, DimExpr, static, symbol, symbols
+from fornaxc.ir.dims import Dim, DimExpr, symbol, symbols
 from fornaxc.ir.dims import substitute as substitute_dim
 from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Origin, Value
 from fornaxc.ir.interpreter import trace
@@ -216,40 +216,6 @@ def _cut(array: Array, type: TensorType) -> Array:
 
 def _cut_constant(constant: Constant, type: TensorType) -> Constant:
     return replace(constant, type=type, load=lambda: _cut(constant.load(), type))
-
-
-# -- contents
-
-
-def seeded(case: Case, seed: int, *, weights: bool = True, inputs: bool = True, positive: bool = False) -> Case:
-    """The case with seeded numbers in place of its floating-point weights, or of its inputs; the latter suit their use."""
-    from fornaxc.verification.inputs import generate
-
-    graph, given = case.graph, case.inputs
-    if weights:
-        rng = np.random.default_rng(seed)
-        constants = {v: _seeded(c, rng, positive) for v, c in graph.constants.items()}
-        graph = replace(graph, constants=constants)
-    if inputs:
-        sizes: dict[str, int] = {}
-        for value, array in zip(graph.inputs, given, strict=True):
-            sizes.update(
-                (str(d), s) for d, s in zip(value.type.shape, array.shape, strict=True) if isinstance(d, DimExpr)
-            )
-        made = generate(graph, sizes, seed)
-        arrays = [made[v.name] for v in graph.inputs]
-        given = tuple(np.abs(a) if positive and a.dtype.kind == "f" else a for a in arrays)
-    return replace(case, graph=graph, inputs=given)
-
-
-def _seeded(constant: Constant, rng: np.random.Generator, positive: bool) -> Constant:
-    if constant.literal or not constant.type.dtype.is_float or constant.type.dtype is DType.F8E8M0FNU:
-        return constant
-    shape = tuple(static(d) for d in constant.type.shape)
-    fan = max(1, int(np.prod(shape[1:], dtype=np.int64))) if len(shape) > 1 else 1
-    array = rng.standard_normal(shape) / np.sqrt(fan)
-    content = (np.abs(array) if positive else array).astype(np.float32).astype(constant.type.dtype.numpy)
-    return replace(constant, load=lambda: content, name="")
 
 
 # -- names

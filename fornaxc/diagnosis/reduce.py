@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fornaxc.diagnosis.checks import Check
+from fornaxc.diagnosis.contents import Kind, kinds_of, seeded
 from fornaxc.diagnosis.edits import (
     Case,
     all_values,
@@ -14,7 +15,6 @@ from fornaxc.diagnosis.edits import (
     bypassed,
     pinned,
     resized,
-    seeded,
     tidy,
     window,
     with_outputs,
@@ -234,23 +234,23 @@ def _dims(graph: Graph) -> list[int]:
 
 def _reseeded(case: Case, work: _Work) -> Search[tuple[Case, bool, bool]]:
     """Seeded numbers in place of the model's, as far as it still fails; whether weights and inputs of the source stayed."""
-    has_weights = any(not c.literal for c in case.graph.constants.values())
-
-    def variants(**what: bool) -> Search[Case | None]:
-        cases = [seeded(case, seed, positive=p, **what) for seed in SEEDS for p in (False, True)]
+    held, has_inputs = kinds_of(case.graph), bool(case.graph.inputs)
+    for kinds, inputs in _plans(held):
+        cases = [seeded(case, seed, kinds=kinds, inputs=inputs, positive=p) for seed in SEEDS for p in (False, True)]
         found = yield from work.failing(cases)
-        return found[0] if found else None
+        if found:
+            work.trail.append(f"seeded {_told(held, kinds, inputs)}")
+            return found[0], kinds != held, has_inputs and not inputs
+    return case, bool(held), has_inputs
 
-    both = yield from variants()
-    if both is not None:
-        work.trail.append("seeded weights and inputs")
-        return both, False, False
-    one = (yield from variants(inputs=False)) if has_weights else None
-    if one is not None:
-        work.trail.append("seeded weights")
-        return one, False, True
-    one = yield from variants(weights=False)
-    if one is not None:
-        work.trail.append("seeded inputs")
-        return one, has_weights, False
-    return case, has_weights, True
+
+def _plans(held: frozenset[Kind]) -> Sequence[tuple[frozenset[Kind], bool]]:
+    """Which kinds of weights are seeded, and whether inputs are, best first: integers may steer the program."""
+    choices = dict.fromkeys([held, held & {Kind.FLOATS}, frozenset[Kind]()])
+    every = [(kinds, inputs) for inputs in (True, False) for kinds in choices if kinds or inputs]
+    return sorted(every, key=lambda plan: not plan[0])
+
+
+def _told(held: frozenset[Kind], kinds: frozenset[Kind], inputs: bool) -> str:
+    weights = [] if not kinds else ["weights" if kinds == held else "weights of floats"]
+    return " and ".join([*weights, *(["inputs"] if inputs else [])])

@@ -65,7 +65,10 @@ A program of {reduced.nodes} node{"s" if reduced.nodes != 1 else ""}, reduced fr
 def _numbers(reduced: Reduced) -> str:
     kept = [what for what, own in (("weights", reduced.own_weights), ("inputs", reduced.own_inputs)) if own]
     if not kept:
-        return "Weights and inputs are seeded random numbers; no name of the original model is in the files."
+        return (
+            "Weights and inputs are seeded random numbers, integers in the range of the model's; short literals of the program and the attributes of "
+            "operations are as they were. No name of the original model is in the files."
+        )
     return (
         f"**The {' and '.join(kept)} are the original model's, or computed from them**, as the failure was not seen with seeded ones. No name of the "
         "original model is in the files."

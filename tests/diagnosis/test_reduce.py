@@ -14,7 +14,8 @@ from numpy_device import Crash, NumpyDevice, Plant
 from fornaxc import api
 from fornaxc.diagnosis import reduce as reduce_module
 from fornaxc.diagnosis.checks import WRONG, Check, compile_check, verify_check
-from fornaxc.diagnosis.edits import Case, all_values, bypassed, pinned, resized, seeded, window
+from fornaxc.diagnosis.contents import seeded
+from fornaxc.diagnosis.edits import Case, all_values, bypassed, pinned, resized, window
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import report_text
 from fornaxc.diagnosis.rounds import drive_with
