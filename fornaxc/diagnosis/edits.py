@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fornaxc.ir.dead import drop_dead
-from fornaxc.ir.dims import Dim, DimExpr, symbol, symbols
+from fornaxc.ir.dims import Dim, DimExpr, symbols
 from fornaxc.ir.dims import substitute as substitute_dim
-from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Origin, Value
+from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Value
 from fornaxc.ir.interpreter import trace
 from fornaxc.ir.ops import Op
 from fornaxc.ir.types import DType, TensorType
@@ -216,28 +216,3 @@ def _cut(array: Array, type: TensorType) -> Array:
 
 def _cut_constant(constant: Constant, type: TensorType) -> Constant:
     return replace(constant, type=type, load=lambda: _cut(constant.load(), type))
-
-
-# -- names
-
-
-def anonymous(case: Case) -> Case:
-    """The case without any name of the source: of nodes, values, inputs, outputs and dims."""
-    graph = case.graph
-    names = sorted({s for v in graph.inputs for d in v.type.shape for s in symbols(d)})
-    names += sorted({s for n in graph.walk() for v in n.outputs for d in v.type.shape for s in symbols(d)} - set(names))
-    dims: dict[str, Dim] = {name: symbol(f"n{i}") for i, name in enumerate(names)}
-    changed = _with_dims(case, lambda d: substitute_dim(d, dims)) if names else case
-    graph = (changed or case).graph
-    new = {v: Value(v.type, f"in{i}") for i, v in enumerate(graph.inputs)}
-    constants = {v: replace(c, name="") for v, c in graph.constants.items()}
-    nodes = tuple(_without_name(rename(n, new)) for n in graph.nodes)
-    outputs = tuple(new.get(v, v) for v in graph.outputs)
-    output_names = tuple(f"out{i}" for i in range(len(outputs)))
-    constraints = tuple(replace(c, why="a condition of the model") for c in graph.constraints)
-    return replace(case, graph=Graph(tuple(new.values()), outputs, nodes, constants, output_names, constraints))
-
-
-def _without_name(node: Node) -> Node:
-    regions = tuple(replace(r, nodes=tuple(_without_name(n) for n in r.nodes)) for r in node.regions)
-    return replace(node, origin=Origin("", node.origin.op, node.origin.opset), regions=regions)

@@ -11,7 +11,6 @@ from fornaxc.diagnosis.contents import Kind, kinds_of, seeded
 from fornaxc.diagnosis.edits import (
     Case,
     all_values,
-    anonymous,
     bypassed,
     pinned,
     resized,
@@ -19,6 +18,7 @@ from fornaxc.diagnosis.edits import (
     window,
     with_outputs,
 )
+from fornaxc.diagnosis.names import anonymous
 from fornaxc.diagnosis.rounds import Search
 from fornaxc.errors import UsageError
 from fornaxc.ir.graph import Array, Graph, Node, Value
