@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from fornaxc.ir.types import DType, dtype_of
 class Tolerance:
     """Elements agree where |value - reference| <= atol * scale + rtol * |reference|, or where at most `ulp` numbers lie between them.
 
-    The scale is max(1, largest |reference|), or 1 where it is not `scaled`, as for integers.
+    The scale is max(1, largest |reference| of the element's kind), or 1 where it is not `scaled`, as for integers and an atol that a user
+    stated. Elements are of one kind but where a magnitude of at least `GAP` is at least `GAP` times as large as every smaller one, as the
+    fill of a mask is: the smaller ones are then of another kind, and these may be again.
     """
 
     rtol: float
@@ -28,7 +31,7 @@ class Tolerance:
 
     def bounds(self, magnitudes: Array) -> Array:
         """The error that each element may have, from the absolute values of the reference."""
-        scale = max(1.0, float(magnitudes.max())) if self.scaled else 1.0
+        scale = _scales(magnitudes) if self.scaled and self.atol else 1.0
         return np.asarray(self.atol * scale + self.rtol * magnitudes)
 
     def to_json(self) -> dict[str, Any]:
@@ -38,6 +41,32 @@ class Tolerance:
     def __str__(self) -> str:
         ulp = "" if self.ulp is None else f", ulp {self.ulp}"
         return f"rtol {self.rtol:g}, atol {self.atol:g}{ulp}"
+
+
+GAP = 1e4  # between the magnitudes of two kinds of elements, and the least of the upper kind
+
+
+def _scales(magnitudes: Array) -> Array | float:
+    """The scale of each element, or the one of all."""
+    largest = float(magnitudes.max())
+    gaps = _gaps(np.ascontiguousarray(magnitudes, np.float64).reshape(-1)) if largest >= GAP else []
+    if not gaps:
+        return max(1.0, largest)
+    scales = np.maximum(1.0, [*(below for below, _ in gaps), largest])
+    return np.asarray(scales[np.searchsorted([above for _, above in gaps], magnitudes, side="right")])
+
+
+def _gaps(line: Array) -> list[tuple[float, float]]:
+    """The magnitudes on both sides of each gap, smallest first. Those that lie so far apart have binades between them that hold none."""
+    binades = line.view(np.int64) >> 52
+    found = []
+    for low, high in pairwise(np.flatnonzero(np.bincount(binades)).tolist()):
+        if high - low >= np.floor(np.log2(GAP)):
+            below = float(np.max(line, where=binades <= low, initial=0.0))
+            above = float(np.min(line, where=binades >= high, initial=np.inf))
+            if above >= GAP * max(1.0, below):
+                found.append((below, above))
+    return found
 
 
 DECADES = tuple(range(-6, 4))
@@ -226,7 +255,8 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
     ulps = ulp_distance(value, reference, kind)
     error = np.where(finite, np.abs(np.where(finite, wide, 0) - np.where(finite, wanted, 0)), 0.0)
     magnitude = np.where(finite, np.abs(wanted), 0.0)
-    excess = np.where(finite, error - tolerance.bounds(magnitude), -np.inf)
+    bounds = tolerance.bounds(magnitude)
+    excess = np.where(finite, error - bounds, -np.inf)
     if tolerance.ulp is not None:
         excess = np.where(ulps <= tolerance.ulp, np.minimum(excess, 0), excess)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), value.shape))
@@ -245,7 +275,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
         worst_index=index,
         worst_value=float(wide[index]),
         worst_reference=float(wanted[index]),
-        distribution=_distribution(error, tolerance.bounds(magnitude)),
+        distribution=_distribution(error, bounds),
     )
 
 

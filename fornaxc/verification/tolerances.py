@@ -19,7 +19,8 @@ from fornaxc.verification.reductions import addition_counts, for_length
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a file says of one output. `rtol` and `atol` default to those of the element type, or to 0 where only `ulp` is stated."""
+    """What a file says of one output. `rtol` and `atol` default to those of the element type, or to 0 where only `ulp` is stated; an `atol`
+    that is stated is not scaled."""
 
     source: str
     rtol: float | None = None
@@ -73,9 +74,11 @@ class Tolerances:
 
 
 def _over(default: Tolerance, rtol: float | None, atol: float | None, source: str, ulp: int | None = None) -> Tolerance:
-    return Tolerance(
-        default.rtol if rtol is None else rtol, default.atol if atol is None else atol, source, default.scaled, ulp
-    )
+    """The default with what is stated in its place. An atol that is stated means just that number: it is not scaled."""
+    rtol = default.rtol if rtol is None else rtol
+    if atol is None:
+        return Tolerance(rtol, default.atol, source, default.scaled, ulp)
+    return Tolerance(rtol, atol, source, scaled=False, ulp=ulp)
 
 
 def tolerances_of(

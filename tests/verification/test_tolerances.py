@@ -14,7 +14,7 @@ from fornaxc.errors import UsageError
 from fornaxc.importers.onnx.importer import import_onnx
 from fornaxc.ir.graph import Graph
 from fornaxc.ir.types import DType
-from fornaxc.verification.compare import compare_outputs, verdict_of
+from fornaxc.verification.compare import Tolerance, compare_outputs, differing, verdict_of
 from fornaxc.verification.reductions import UNIT, addition_counts
 from fornaxc.verification.tolerances import (
     Stated,
@@ -148,3 +148,73 @@ def test_integers_may_differ_by_stated_ulps() -> None:
     stated = Tolerances(stated={"y": Stated("file", ulp=1)})
     rows = [compare_outputs({"y": np.array([5])}, {"y": np.array([5 + d])}, stated)[0] for d in (0, 1, 2)]
     assert [r.verdict for r in rows] == ["pass", "pass", "fail"] and math.isfinite(rows[2].max_abs or 0)
+
+
+# -- the scale of atol
+
+FILLS = {"least float": -3.4028235e38, "-1e9": -1e9, "-1e4": -1e4}
+
+
+@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
+def test_a_fill_excuses_no_wrong_number_beside_it(fill: float) -> None:
+    reference = np.where(np.arange(12) % 3, np.linspace(-0.9, 0.9, 12), fill).astype(np.float32)
+    right, wrong = reference * np.float32(1 - 1e-6), reference.copy()
+    wrong[1] += np.float32(0.5)
+    rows = [compare_outputs({"y": value}, {"y": reference})[0] for value in (right, wrong)]
+    assert [row.verdict for row in rows] == ["pass", "fail"]
+    assert rows[1].reason.startswith("1 of 12") and rows[1].worst_index == (1,)
+    assert not differing(right, reference, Tolerance(0, 1e-5, "")).any()
+    assert np.flatnonzero(differing(wrong, reference, Tolerance(0, 1e-5, ""))).tolist() == [1]
+
+
+def test_a_wrong_fill_is_judged_by_its_own_magnitude() -> None:
+    reference = np.array([-1e9, 0.5, -1e9], np.float32)
+    for fill, verdict in ((-1.00001e9, "pass"), (-1.01e9, "fail"), (0.0, "fail")):
+        (row,) = compare_outputs({"y": np.array([fill, 0.5, -1e9], np.float32)}, {"y": reference})
+        assert row.verdict == verdict
+
+
+def test_zeros_beside_a_fill_are_judged_as_zeros() -> None:
+    reference = np.array([0, 0, -1e9], np.float32)
+    (row,) = compare_outputs({"y": np.array([0, 0.1, -1e9], np.float32)}, {"y": reference})
+    assert row.verdict == "fail"
+
+
+def test_the_scale_is_the_largest_of_the_kind() -> None:
+    tolerance = Tolerance(0.0, 1.0, "default")
+    for magnitudes, scales in (
+        ([0.0, 0.5, 0.25], [1, 1, 1]),
+        ([0.0, 9.0, 0.25], [9, 9, 9]),
+        ([1e-3, 9e3, 0.0], [9e3, 9e3, 9e3]),
+        ([9.0, 8e4, 2.0], [8e4, 8e4, 8e4]),
+        ([9.0, 9e4, 2.0], [9, 9e4, 9]),
+        ([1e5, 1e9, 1e13, 3.0], [1e5, 1e9, 1e13, 3]),
+        ([1e5, 2e5, 3e8], [3e8, 3e8, 3e8]),
+        ([1e9, 2e9], [2e9, 2e9]),
+        ([1e300, 1e5, 0.0], [1e300, 1e5, 1]),
+    ):
+        for shape in ((-1,), (1, -1, 1)):
+            found = tolerance.bounds(np.array(magnitudes).reshape(shape))
+            assert np.broadcast_to(found, np.array(magnitudes).reshape(shape).shape).ravel().tolist() == scales
+
+
+def test_smooth_magnitudes_have_one_scale() -> None:
+    for exponent in (2, 6, 20):
+        magnitudes = np.logspace(-3, exponent, 500)
+        assert np.unique(Tolerance(0.0, 1.0, "default").bounds(magnitudes)).tolist() == [magnitudes[-1]]
+
+
+def test_a_stated_atol_is_not_scaled(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "m.tolerances.toml"
+    path.write_text('[outputs.two]\natol = 1e-3\nreason = "r"\n[outputs.conv]\nrtol = 1e-3\nreason = "r"\n')
+    magnitudes = np.array([100.0, 1.0])
+    of_file, of_command = tolerances_of(graph, file=path), tolerances_of(graph, atol=1e-3, rtol=0.0)
+    assert of_command("two", DType.F32).bounds(magnitudes).tolist() == [1e-3, 1e-3]
+    assert of_file("two", DType.F32).bounds(np.zeros(2) + 100.0).tolist() == pytest.approx([1e-3 + 0.1] * 2)
+    assert of_file("conv", DType.F32).bounds(magnitudes)[1] == pytest.approx(1e-5 * 100 + 1e-3)
+    rtol_alone = tolerances_of(graph, rtol=0.0)("two", DType.F32)
+    assert rtol_alone.bounds(magnitudes)[1] == pytest.approx(1e-5 * 100) and rtol_alone.source == "command line"
+    reference = {"two": np.array([1000.0, 1.0], np.float32)}
+    for off, verdict in ((0.0005, "pass"), (0.01, "fail")):
+        value = {"two": reference["two"] + np.array([0, off], np.float32)}
+        assert verdict_of(compare_outputs(value, reference, of_command)) == verdict
