@@ -102,8 +102,15 @@ def folded_nodes(graph: Graph) -> tuple[str, ...]:
     return tuple(name for name in folded if name and name not in kept)
 
 
-def unproven_outputs(graph: Graph) -> dict[str, str]:
-    """The outputs that no input decides, each with what it is instead: its comparison proves nothing of the program."""
+def unproven_outputs(imported: Graph, program: Graph | None = None) -> dict[str, str]:
+    """The outputs that no input decides, each with what it is instead: its comparison proves nothing of the program, which is the `imported`
+    graph after the passes."""
+    found = _undecided(imported)
+    after = {} if program is None else _undecided(program)
+    return {**{name: f"{why} after the passes" for name, why in after.items()}, **found}
+
+
+def _undecided(graph: Graph) -> dict[str, str]:
     values, sizes = _reached(graph), _reached(graph, of_sizes=True)
     found = {}
     for name, value in zip(graph.output_names, graph.outputs, strict=True):

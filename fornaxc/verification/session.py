@@ -236,7 +236,8 @@ def _report(
         found, told = compare_edges(path, edges, tolerances, given.timeout, doubled, opinions)
         rows, more = rows + found, more + told
     judged = [*samples, *edges]
-    unproven = unproven_outputs(graph)
+    program = embedded_graph(artifact)
+    unproven = unproven_outputs(graph, program)
     rows = flagged(rows, unproven)
     if not any(row.verdict in ("pass", "fail") for row in rows):
         notes.append("nothing was compared, so the verdict is fail: no output has elements that can be judged")
@@ -256,7 +257,7 @@ def _report(
         config["host_nodes"],
         given.seed if given.inputs is None and given.dataset is None else None,
         unproven=unproven,
-        execution=execution(embedded_graph(artifact), graph, executed_on, artifact.config["host_nodes"], kernels),
+        execution=execution(program, graph, executed_on, artifact.config["host_nodes"], kernels),
         dataset=summary,
         inputs_digest=_digest(judged) if dataset is None else dataset.digest,
     )

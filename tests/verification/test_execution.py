@@ -10,6 +10,8 @@ from onnx import parser
 
 from fornaxc.importers.onnx.importer import import_onnx
 from fornaxc.ir.graph import Graph
+from fornaxc.passes.pipeline import optimize
+from fornaxc.passes.prepack import prepack
 from fornaxc.verification.compare import Row
 from fornaxc.verification.execution import execution, flagged, folded_nodes, unproven_outputs
 from fornaxc.verification.verify import verdict
@@ -101,6 +103,22 @@ def test_what_only_constants_decide_is_folded(tmp_path: Path) -> None:
 )
 def test_outputs_that_no_input_decides(text: str, found: dict[str, str], tmp_path: Path) -> None:
     assert unproven_outputs(imported(text, tmp_path)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "(float[2] x) => (float[2] y) <float[2] w = {1, 2}, bool[2] c = {1, 1}> { y = Where(c, w, x) }",
+            {"y": "it is a constant after the passes"},
+        ),
+        ("(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Exp(w) }", {"y": "it is a constant"}),
+        ("(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(w, x) }", {}),
+    ],
+)
+def test_outputs_that_no_input_decides_after_the_passes(text: str, found: dict[str, str], tmp_path: Path) -> None:
+    graph = imported(text, tmp_path)
+    assert unproven_outputs(graph, prepack(optimize(graph, "cpu"))) == found
 
 
 def test_a_verification_of_constants_alone_proves_nothing() -> None:
