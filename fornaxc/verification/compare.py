@@ -72,6 +72,9 @@ def _gaps(line: Array) -> list[tuple[float, float]]:
 DECADES = tuple(range(-6, 4))
 """The exponents of an error's share of what is allowed that `Row.distribution` counts by."""
 
+NOTHING_FINITE = "no finite element was compared"
+"""The reason of a row that passes as NaN and infinities are where the reference has them, and there is nothing else."""
+
 ToleranceOf = Callable[[str, DType], Tolerance]
 """The tolerance of an output, from its name and element type."""
 
@@ -261,6 +264,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
         excess = np.where(ulps <= tolerance.ulp, np.minimum(excess, 0), excess)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), value.shape))
     count = int(np.count_nonzero(excess > 0))
+    wrong = f"{count} of {value.size} elements differ by more than the tolerance" if count else ""
     with np.errstate(all="ignore"):
         relative = np.where(
             magnitude > 0, error / np.where(magnitude > 0, magnitude, 1), np.where(error > 0, np.inf, 0)
@@ -268,7 +272,7 @@ def _compare_floats(row: Row, value: Array, reference: Array, kind: DType) -> Ro
     return replace(
         row,
         verdict="fail" if count else "pass",
-        reason=f"{count} of {value.size} elements differ by more than the tolerance" if count else "",
+        reason=wrong if finite.any() else NOTHING_FINITE,
         max_abs=float(error.max()),
         max_rel=float(relative.max()),
         max_ulp=int(ulps[finite].max()) if finite.any() else 0,
@@ -322,6 +326,18 @@ def _ordered(raw: Array, kind: DType) -> Array:
     magnitude = (raw & np.array(sign_bit - 1, raw.dtype)).astype(np.float64 if kind.bits == 64 else np.int64)
     negative = (raw & np.array(sign_bit, raw.dtype)) != 0
     return np.asarray(np.where(negative, -magnitude, magnitude))
+
+
+def without_numbers(rows: Sequence[Row]) -> list[str]:
+    """A note on each output of which some comparison passed without a finite element."""
+    samples: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.verdict == "pass" and row.reason.startswith(NOTHING_FINITE):
+            samples.setdefault(row.name, {})[row.sample] = None
+    return [
+        f"of output {name!r} {NOTHING_FINITE}" + (f" on: {', '.join(found)}" if any(found) else "")
+        for name, found in samples.items()
+    ]
 
 
 def verdict_of(rows: Sequence[Row]) -> str:

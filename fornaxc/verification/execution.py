@@ -124,8 +124,10 @@ def _undecided(graph: Graph) -> dict[str, str]:
 def flagged(rows: Iterable[Row], unproven: Mapping[str, str]) -> list[Row]:
     """The rows, where those that pass for outputs of which nothing is proven say so."""
     return [
-        replace(row, reason=f"nothing was proven: {unproven[row.name]}")
-        if row.verdict == "pass" and row.name in unproven and not row.reason
+        replace(
+            row, reason="; ".join([*([row.reason] if row.reason else []), f"nothing was proven: {unproven[row.name]}"])
+        )
+        if row.verdict == "pass" and row.name in unproven
         else row
         for row in rows
     ]

@@ -18,6 +18,7 @@ from fornaxc.ir.graph import Graph
 from fornaxc.phases import Clock, Progress
 from fornaxc.sources import WHOLE, Choice, format_of, import_source
 from fornaxc.targets import Target, parse_target
+from fornaxc.verification.compare import without_numbers
 from fornaxc.verification.dataset import open_dataset
 from fornaxc.verification.dataset_comparison import JudgedDataset, compare_dataset
 from fornaxc.verification.digest import ArraysDigest
@@ -241,6 +242,7 @@ def _report(
     rows = flagged(rows, unproven)
     if not any(row.verdict in ("pass", "fail") for row in rows):
         notes.append("nothing was compared, so the verdict is fail: no output has elements that can be judged")
+    notes += without_numbers(rows)
     notes += [f"nothing was proven for output {name!r}: {why}" for name, why in unproven.items()]
     notes += more + [note for sample in judged for note in sample.reference.notes]
     asked = dict.fromkeys(r.oracle for s in judged for r in (s.reference, *s.reference.others))

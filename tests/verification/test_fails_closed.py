@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fornaxc.ir.graph import Array
-from fornaxc.verification.compare import compare_outputs, verdict_of
+from fornaxc.verification.compare import compare_outputs, verdict_of, without_numbers
 from fornaxc.verification.tolerances import Stated, Tolerances
 
 Y = np.array([1.0, 2.0, 3.0], np.float32)
@@ -119,3 +119,13 @@ def test_a_tolerance_of_integers_is_not_scaled_and_the_worst_element_is_one_that
 @pytest.mark.parametrize("wrong", [np.array([7]), np.array([True])])
 def test_tolerances_of_the_command_line_are_for_floats(wrong: Array, wide: dict[str, float]) -> None:
     assert verdict_of(compare_outputs({"y": wrong}, {"y": np.zeros_like(wrong)}, Tolerances(**wide))) == "fail"
+
+
+def test_a_pass_without_a_finite_element_says_so() -> None:
+    every = {"y": np.array([NAN, INF, -INF], np.float32), "z": np.array([NAN, 1], np.float32)}
+    rows = compare_outputs(every, every, sample="edge nan")
+    assert [(row.verdict, row.reason) for row in rows] == [("pass", "no finite element was compared"), ("pass", "")]
+    assert without_numbers([*rows, *rows]) == ["of output 'y' no finite element was compared on: edge nan"]
+    assert without_numbers(compare_outputs({"y": Y}, {"y": Y})) == []
+    moved = {**every, "y": every["y"][::-1].copy()}
+    assert compare_outputs(moved, every)[0].verdict == "fail"
