@@ -71,7 +71,7 @@ def bench_artifact(
     graph = embedded_graph(artifact)
     label, inputs = sample(graph, wanted.inputs, wanted.sizes, wanted.seed)
     tolerances = tolerances_of(graph, file=wanted.tolerances)
-    jobs, notes = [wanted.job("fornaxc", path, inputs)], busy()
+    jobs, notes = [wanted.job("fornaxc", path, inputs)], conditions(wanted.threads)
     with _onnx_file(graph, model) if against else nullcontext((None, "")) as (file, note):
         if file is not None:
             jobs.append(wanted.job("onnxruntime", file, inputs))
@@ -119,6 +119,17 @@ def agreement(
     file = model if model is not None and format_of(model) == "onnx" else None
     source = program if file is None else import_source(file, {}, cache.digests.of_file)[0]
     return compare_sample(sample, outputs, tolerances, InDouble(source, file))
+
+
+def conditions(threads: int | None) -> list[str]:
+    """Notes on what the times hold for: fewer threads than were asked for, a machine that is not quiet."""
+    return [*_fewer(threads), *busy()]
+
+
+def _fewer(threads: int | None) -> list[str]:
+    if threads is None or threads <= processors():
+        return []
+    return [f"{threads} threads were asked for, and only {processors()} used: this process may use no more processors"]
 
 
 def busy() -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
-from fornaxc.bench.session import Measuring, busy, measure, ratio_of
+from fornaxc.bench.session import Measuring, conditions, measure, ratio_of
 from fornaxc.cache import Cache
 from fornaxc.comparison.differences import (
     count_differences,
@@ -89,7 +89,7 @@ def compare_artifacts(
         speed,
         measuring.seed if measuring.inputs is None else None,
         environment(),
-        [*without_numbers(rows), *(busy() if speed is not None else [])],
+        [*without_numbers(rows), *(conditions(measuring.threads) if speed is not None else [])],
     )
 
 

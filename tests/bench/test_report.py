@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from onnx import parser
 
+from fornaxc.bench import session
 from fornaxc.bench.page import bench_page
 from fornaxc.bench.plan import Plan, Run
 from fornaxc.bench.report import Bench, Measured
 from fornaxc.bench.sample import sample
-from fornaxc.bench.session import ratio_of
+from fornaxc.bench.session import conditions, ratio_of
 from fornaxc.cli.bench import _text
 from fornaxc.errors import UsageError
 from fornaxc.importers.onnx.importer import import_model
@@ -93,3 +94,12 @@ def test_sizes_that_cannot_be(graph: Graph, tmp_path: Path, sizes: dict[str, int
     with pytest.raises(UsageError) as caught:
         sample(graph, inputs, sizes, 0)
     assert caught.value.code == code
+
+
+def test_fewer_threads_than_were_asked_for_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "busy", lambda: ["busy"])
+    monkeypatch.setattr(session, "processors", lambda: 2)
+    for threads in (None, 1, 2):
+        assert conditions(threads) == ["busy"]
+    first, second = conditions(99)
+    assert first.startswith("99 threads were asked for, and only 2 used") and second == "busy"
