@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,8 @@ from fornaxc.verification.tolerances import Tolerances
 from fornaxc.verification.verify import Sample, compare_sample, given_sample
 
 SHOWN = 20  # rows of failures that the report holds
+NAMED = 40  # further failing samples that a note names
+_NUMBERED = re.compile(r"(.*)\[(\d+)\]", re.DOTALL)
 
 
 class JudgedDataset:
@@ -66,7 +69,8 @@ def compare_dataset(
     worst: dict[tuple[str, str], Row] = {}
     failures: list[Row] = []
     rules: set[str] = set()
-    count = failed = 0
+    failing: list[str] = []
+    count = 0
     with Running(artifact, timeout=timeout) as run:
         for sample in judged.samples():
             outputs = run(sample.inputs)
@@ -85,9 +89,37 @@ def compare_dataset(
                     worst[place] = row
             del failures[SHOWN:]
             count += 1
-            failed += any(row.verdict == "fail" for row in rows)
+            failing += [sample.label] if any(row.verdict == "fail" for row in rows) else []
         kernels = run.kernels
-    return [*failures, *worst.values()], kernels, Summary(count, failed, tuple(statistics.values()), frozenset(rules))
+    summary = Summary(count, tuple(failing), tuple(statistics.values()), frozenset(rules))
+    return [*failures, *worst.values()], kernels, summary
+
+
+def not_shown(summary: Summary, rows: Sequence[Row]) -> list[str]:
+    """A note that names the failing samples of which no row is shown."""
+    shown = {row.sample for row in rows if row.verdict == "fail"}
+    left = [name for name in summary.failing if name not in shown]
+    return [f"{len(left)} more samples fail, without a row: {_compact(left)}"] if left else []
+
+
+def _compact(names: Sequence[str]) -> str:
+    """Names with neighbours of one file as one, `d.npz[20..34]`, the first `NAMED` of them."""
+    found: list[tuple[str, int, int] | str] = []
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            found.append(name)
+            continue
+        file, number = match[1], int(match[2])
+        last = found[-1] if found else ""
+        if isinstance(last, tuple) and last[0] == file and last[2] == number - 1:
+            found[-1] = (file, last[1], number)
+        else:
+            found.append((file, number, number))
+    texts = [
+        f if isinstance(f, str) else f"{f[0]}[{f[1]}]" if f[1] == f[2] else f"{f[0]}[{f[1]}..{f[2]}]" for f in found
+    ]
+    return ", ".join(texts[:NAMED]) + (", … (all are in --json)" if len(texts) > NAMED else "")
 
 
 def _error(row: Row | None) -> float:

@@ -20,7 +20,7 @@ from fornaxc.sources import WHOLE, Choice, format_of, import_source
 from fornaxc.targets import Target, parse_target
 from fornaxc.verification.compare import without_numbers
 from fornaxc.verification.dataset import open_dataset
-from fornaxc.verification.dataset_comparison import JudgedDataset, compare_dataset
+from fornaxc.verification.dataset_comparison import JudgedDataset, compare_dataset, not_shown
 from fornaxc.verification.digest import ArraysDigest
 from fornaxc.verification.edge_comparison import Opinion, compare_edges, edge_samples, opinions_of
 from fornaxc.verification.edges import not_tried
@@ -231,6 +231,7 @@ def _report(
     summary = None
     if dataset is not None:
         rows, kernels, summary = compare_dataset(path, dataset, tolerances, given.timeout, doubled)
+        notes += not_shown(summary, rows)
     else:
         rows, kernels = compare_samples(path, samples, tolerances, given.timeout, doubled)
     if edges:

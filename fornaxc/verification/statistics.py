@@ -145,16 +145,25 @@ class OutputStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`samples` were compared, of which `failed` had an output that differed; `outputs` are the statistics of each output and oracle, `rules`
-    what decided in any of them."""
+    """`samples` were compared, of which those named `failing` had an output that differed; `outputs` are the statistics of each output and
+    oracle, `rules` what decided in any of them."""
 
     samples: int
-    failed: int
+    failing: tuple[str, ...]
     outputs: tuple[OutputStatistics, ...]
     rules: frozenset[str] = frozenset()
 
+    @property
+    def failed(self) -> int:
+        return len(self.failing)
+
     def to_json(self) -> dict[str, Any]:
-        return {"samples": self.samples, "failed": self.failed, "outputs": [o.to_json() for o in self.outputs]}
+        return {
+            "samples": self.samples,
+            "failed": self.failed,
+            "failing": list(self.failing),
+            "outputs": [o.to_json() for o in self.outputs],
+        }
 
 
 def _finite_blocks(value: Array, reference: Array) -> Iterator[tuple[Array, Array]]:

@@ -16,14 +16,14 @@ from fornaxc.errors import UsageError
 from fornaxc.importers.onnx.importer import import_onnx
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.verification import dataset_comparison
-from fornaxc.verification.compare import verdict_of
+from fornaxc.verification.compare import Row, verdict_of
 from fornaxc.verification.dataset import Dataset, open_dataset
-from fornaxc.verification.dataset_comparison import SHOWN, JudgedDataset, compare_dataset
+from fornaxc.verification.dataset_comparison import SHOWN, JudgedDataset, compare_dataset, not_shown
 from fornaxc.verification.dataset_page import dataset_section
 from fornaxc.verification.float64 import InDouble
 from fornaxc.verification.oracle import GraphOracle, OracleRefused, Reference, interpreted
 from fornaxc.verification.report import Report
-from fornaxc.verification.statistics import Distribution, OutputStatistics
+from fornaxc.verification.statistics import Distribution, OutputStatistics, Summary
 from fornaxc.verification.tolerances import Tolerances
 
 MODEL = """
@@ -169,6 +169,20 @@ def test_failures_are_counted_and_some_shown(graph: Graph, tmp_path: Path, monke
     np.savez(tmp_path / "d.npz", x=np.ones((count, 3), np.float32), h=np.ones((count, 3), ml_dtypes.bfloat16))
     rows, _, summary = compared(graph, tmp_path / "d.npz", monkeypatch, lambda inputs: np.float32(1))
     assert sum(row.verdict == "fail" for row in rows) == SHOWN and summary.failed == count
+    assert summary.to_json()["failing"] == [f"d.npz[{i}]" for i in range(count)]
+    assert not_shown(summary, rows) == [f"15 more samples fail, without a row: d.npz[{SHOWN}..{count - 1}]"]
+
+
+def test_failing_samples_without_a_row_are_named_in_few_words() -> None:
+    def note(*names: str) -> list[str]:
+        return not_shown(Summary(100, names, ()), [Row("y", (1,), "float32", "fail", sample="shown")])
+
+    assert note("shown") == []
+    assert note("shown", "a.npz", "d.npz[1]", "d.npz[2]", "d.npz[4]", "e.npz[5]") == [
+        "5 more samples fail, without a row: a.npz, d.npz[1..2], d.npz[4], e.npz[5]"
+    ]
+    (long,) = note(*(f"{i}.npz" for i in range(60)))
+    assert long.startswith("60 more") and "39.npz, …" in long and "40.npz" not in long
 
 
 def test_a_sample_that_no_oracle_accepts_is_named(graph: Graph, tmp_path: Path) -> None:
