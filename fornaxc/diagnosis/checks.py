@@ -27,6 +27,7 @@ Check = Callable[[Sequence[Case]], Search[list[str]]]
 """For each case the signature of its failure, "" where it does not fail or is no valid case."""
 
 WRONG = "wrong values"
+TOO_LONG = "the command takes too long"
 
 
 def verify_check(
@@ -104,6 +105,11 @@ def signature(outcome: Outcome) -> str:
     return f"{outcome.status} in phase {outcome.phase}: {_normal(outcome.error)}".rstrip(": ")
 
 
+def is_timeout(signature: str) -> bool:
+    """Whether a failure is that MAX or a command was stopped as it took too long."""
+    return signature == TOO_LONG or signature.startswith("timeout in phase ")
+
+
 def _normal(text: str) -> str:
     first = next((line for line in text.splitlines() if line.strip()), "")
     for pattern in (
@@ -153,7 +159,7 @@ def _command(words: Sequence[str], case: Case, timeout: float) -> str:
         try:
             done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            return "the command takes too long"
+            return TOO_LONG
         except OSError as error:
             raise UsageError(f"the command {words[0]!r} cannot be run: {error.strerror}", code="FX250") from None
         code = done.returncode

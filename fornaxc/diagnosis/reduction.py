@@ -14,7 +14,7 @@ import numpy as np
 from fornaxc.cache import Cache
 from fornaxc.cache.files import write_whole
 from fornaxc.compiler import Request
-from fornaxc.diagnosis.checks import Check, command_check, compile_check, verify_check
+from fornaxc.diagnosis.checks import Check, command_check, compile_check, is_timeout, verify_check
 from fornaxc.diagnosis.edits import Case, with_outputs
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.report_text import options_text, report_text
@@ -134,11 +134,14 @@ def reduce_model(
             again, _ = import_source(place, {}, cache.digests.of_file)
             (found,) = drive_with({"again": judge([replace(reduced.case, graph=again)])}, run)["again"]
             reproduced = found == reduced.signature
-            more = options_text(
-                target.label, request.optimization, *((start.rtol, start.atol) if check == "verify" else ())
-            )
+            stopped = is_timeout(reduced.signature)
+            seconds = request.timeout or (options.timeout if stopped else None)
+            rtol, atol = (start.rtol, start.atol) if check == "verify" else (None, None)
+            more = options_text(target.label, request.optimization, rtol, atol, seconds)
+            limit = (request.timeout or COMMAND_SECONDS) if stopped else None
             report = reduced_files(place)[-1]
-            write_whole(report, report_text(reduced, check, target.label, output, reproduced, more).encode())
+            text = report_text(reduced, check, target.label, output, reproduced, more, limit)
+            write_whole(report, text.encode())
             files = [file.replace(output.with_name(file.name)) for file in (*made, report)]
     return Reduction(files, reduced, labels[reduced.number], reproduced, rounds)
 

@@ -11,21 +11,37 @@ from fornaxc.diagnosis.reduce import Reduced
 from fornaxc.ir.printer import print_graph
 
 
-def options_text(target: str, optimization: int, rtol: float | None = None, atol: float | None = None) -> str:
+def options_text(
+    target: str,
+    optimization: int,
+    rtol: float | None = None,
+    atol: float | None = None,
+    timeout: float | None = None,
+) -> str:
     """The options of the command line that are not the default ones, each after a space."""
     options = {
         "--target": None if target == "cpu" else target,
         "-O": None if optimization == 1 else optimization,
         "--rtol": rtol,
         "--atol": atol,
+        "--timeout": None if timeout is None else f"{timeout:.12g}",
     }
     return "".join(f" {name} {value}" for name, value in options.items() if value is not None)
 
 
-def report_text(reduced: Reduced, check: str, device: str, model: Path, reproduced: bool, options: str = "") -> str:
+def report_text(
+    reduced: Reduced,
+    check: str,
+    device: str,
+    model: Path,
+    reproduced: bool,
+    options: str = "",
+    stopped_after: float | None = None,
+) -> str:
     """Markdown: how to see the failure, the program, its inputs, the versions, and which numbers the files hold.
 
-    `options` are those of the command line with which the failure is seen (`options_text`)."""
+    `options` are those of the command line with which the failure is seen (`options_text`); `stopped_after` so many seconds was a command of the
+    user's that takes too long."""
     case = reduced.case
     commands = {
         "verify": f"fornaxc verify {model.name} --inputs {model.with_suffix('.npz').name}{options}",
@@ -35,7 +51,10 @@ def report_text(reduced: Reduced, check: str, device: str, model: Path, reproduc
         f"- `{name}`: {array.dtype} {list(array.shape)}"
         for name, array in zip(case.graph.input_names, case.inputs, strict=True)
     )
-    shown = check if check in commands else "a command of the reporter's own"
+    own = "a command of the reporter's own" + (
+        "" if stopped_after is None else f", stopped after {stopped_after:.12g} s"
+    )
+    shown = check if check in commands else own
     return f"""# {reduced.signature[:1].upper()}{reduced.signature[1:]}
 
 A program of {reduced.nodes} node{"s" if reduced.nodes != 1 else ""}, reduced from one of {reduced.nodes_before}, fails {shown}{f" on {device}" if check in commands else ""}.

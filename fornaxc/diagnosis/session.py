@@ -30,6 +30,7 @@ from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.tolerances import Tolerances, tolerances_file, tolerances_of
 from fornaxc.verification.verify import Sample, generated_samples, given_sample
 
+MODULE_SECONDS = 1800.0  # for each module of programs, unless a time-out is given
 SCHEMA = 1  # of the document; raised when a field changes its meaning or goes
 
 
@@ -140,7 +141,7 @@ def diagnosis_options(cache: Cache, request: Request, target: Target) -> Options
     return Options(
         target=target.worker_job(),
         environment=cache.toolchain_environment(),
-        timeout=request.timeout or 1800,
+        timeout=request.timeout or MODULE_SECONDS,
         optimization=request.optimization,
     )
 

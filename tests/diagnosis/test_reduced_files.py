@@ -167,6 +167,27 @@ def test_the_report_has_the_options_with_which_it_fails(
     assert "    COMMAND own.onnx\n" in text and "fornaxc verify" not in text
 
 
+def test_the_report_has_the_time_out(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(programs: Sequence[Program]) -> Mapping[str, Outcome]:
+        return {p.name: Outcome("timeout", "compile", "it took too long") for p in programs}
+
+    def line(name: str) -> str:
+        lines = (tmp_path / name).read_text().splitlines()
+        return next(text for text in lines if text.startswith("    ")).strip()
+
+    stand_in(monkeypatch, late)
+    for timeout, told in ((None, "1800"), (2.5, "2.5"), (1234567, "1234567")):
+        api.reduce(model, tmp_path / "c.onnx", check="compile", timeout=timeout)
+        assert line("c.md") == f"fornaxc compile c.onnx --timeout {told}"
+    stand_in(monkeypatch, NumpyDevice(negated))
+    api.reduce(model, tmp_path / "v.onnx", timeout=60)
+    assert line("v.md") == "fornaxc verify v.onnx --inputs v.npz --timeout 60"
+    api.reduce(model, tmp_path / "v.onnx")
+    assert line("v.md") == "fornaxc verify v.onnx --inputs v.npz"
+    api.reduce(model, tmp_path / "own.onnx", check="sh -c 'exec sleep 5'", timeout=0.05)
+    assert "a command of the reporter's own, stopped after 0.05 s." in (tmp_path / "own.md").read_text()
+
+
 # -- tolerances
 
 
