@@ -13,6 +13,7 @@ from fornaxc.diagnosis.deviation import Deviation
 from fornaxc.diagnosis.session import Bisection
 from fornaxc.pages.page import cell, page, paragraphs, table
 from fornaxc.pages.plot import LogScale, dot, line, svg, text
+from fornaxc.verification.page import outputs_table
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 1000, 360, 60, 40, 20
 FLOOR, CEILING = -9, 9  # exponents: smaller and larger relative errors are drawn at the bottom and at the top
@@ -34,16 +35,27 @@ def bisection_page(bisection: Bisection, model: str) -> str:
     steps = bisection.found.steps if bisection.found is not None else ()
     notes = [*bisection.notes, *(bisection.found.notes if bisection.found is not None else ())]
     fine = " none" if bisection.stage == "none" else ""
-    facts = f"inputs: {bisection.sample}; executed on {bisection.executed_on}; {len(steps)} values compared"
+    counted = f"{len(bisection.compared)} outputs compared" if bisection.compared else f"{len(steps)} values compared"
+    facts = f"inputs: {bisection.sample}; executed on {bisection.executed_on}; {counted}"
     return page(
         f"Growth of the error: {model}",
         [
             f'<p class="cause{fine}">{escape(_sentence(bisection))}</p>',
             paragraphs([facts, *notes]),
             plot(steps, _guilty(bisection)) + _table(steps, _guilty(bisection)) if steps else "",
+            _outputs(bisection),
         ],
         style=_STYLE,
     )
+
+
+def _outputs(bisection: Bisection) -> str:
+    """The outputs of the import or of the pass that is the cause; "" where it is neither."""
+    if not bisection.compared:
+        return ""
+    what = "the imported graph" if bisection.stage == "import" else f"the graph after the pass {bisection.pass_name}"
+    words = f"The outputs of {what}, as numpy computes them, compared with those of {bisection.compared[0].oracle}."
+    return "<h2>Outputs</h2>" + paragraphs([words]) + outputs_table([row.to_json() for row in bisection.compared])
 
 
 def _sentence(bisection: Bisection) -> str:

@@ -39,7 +39,9 @@ class Bisection:
     """Where a model's numbers go wrong.
 
     `stage` is `import` (the graph means something else than the model: `source_node` says where), `pass` (`pass_name` changed what the graph
-    computes), `device` (`found` has the node) or `none`. `sample` names the sizes of the inputs, `executed_on` the device.
+    computes), `device` (`found` has the node) or `none`. `sample` names the sizes of the inputs, `executed_on` the device. Of an import or a
+    pass, `compared` has the outputs, by the oracle or by the imported graph, and `rounding` says that they are within the default
+    tolerances.
     """
 
     stage: str
@@ -49,17 +51,23 @@ class Bisection:
     source_node: str = ""
     pass_name: str = ""
     notes: Sequence[str] = ()
+    compared: Sequence[Row] = ()
+    rounding: bool = False
 
     @property
     def sentence(self) -> str:
         """The cause in one sentence."""
         found = self.found
         if self.stage == "import":
-            return (
-                f"the import differs from the oracle, first at {self.source_node or 'a node that could not be named'}"
-            )
+            where = f"first at {self.source_node or 'a node that could not be named'}"
+            if self.rounding:
+                return f"the import differs from the oracle by rounding alone, which the stated tolerance does not allow, {where}"
+            return f"the import differs from the oracle, {where}"
         if self.stage == "pass":
-            return f"the pass {self.pass_name} changed what the graph computes (it can be left out with --no-pass {self.pass_name})"
+            left_out = f"it can be left out with --no-pass {self.pass_name}"
+            if self.rounding:
+                return f"the pass {self.pass_name} changed rounding alone, which the stated tolerance does not allow ({left_out})"
+            return f"the pass {self.pass_name} changed what the graph computes ({left_out})"
         if found is None or found.kind == "none" or found.node is None:
             return (
                 "the program with its values fetched did not run"
@@ -83,6 +91,8 @@ class Bisection:
             "source_node": self.source_node,
             "pass": self.pass_name,
             "notes": list(self.notes),
+            "compared": [row.to_json() for row in self.compared],
+            "rounding": self.rounding,
             "found": None if self.found is None else self.found.to_json(),
         }
 
@@ -116,19 +126,22 @@ def bisect_model(
         sample = chosen_sample(path, graph, request.choice, inputs, seed, failing, oracles)
         arrays = [sample.inputs[n] for n in graph.input_names]
         judged = tolerances_of(graph, rtol, atol, tolerances or tolerances_file(path))
-        allowed = judged.at(sample.inputs)
+        stages = _Stages(sample, judged.at(sample.inputs), tolerances_of(graph).at(sample.inputs), target.label)
         imported, refused = _interpreted(graph, arrays)
         notes = [refused] if refused else []
-        if imported is not None and not _agree(imported, _independent(sample.reference).outputs, allowed):
+        reference = _independent(sample.reference)
+        wrong = stages.wrong("import", imported, reference.outputs, reference.oracle)
+        if wrong is not None:
             node, unnamed = _first_wrong_import(path, request.dims, sample, judged)
-            return Bisection("import", sample.label, target.label, source_node=node, notes=unnamed)
+            return replace(wrong, source_node=node, notes=unnamed)
         for done in steps(graph, target.device, request.disabled_passes, request.optimization):
             if done.left_out:
                 continue
             graph = done.after
             after, _ = _interpreted(graph, arrays)
-            if imported is not None and after is not None and not _agree(after, imported, allowed):
-                return Bisection("pass", sample.label, target.label, pass_name=done.step.name, notes=notes)
+            wrong = stages.wrong("pass", after, imported, "the imported graph by numpy")
+            if wrong is not None:
+                return replace(wrong, pass_name=done.step.name, notes=notes)
         options = diagnosis_options(cache, request, target)
         program = prepack(graph)
         search = bisect(program, arrays, chosen=Chosen(rtol, atol, stated_before(program, judged.stated)))
@@ -182,8 +195,25 @@ def _independent(reference: Reference) -> Reference:
     return next((r for r in every if not r.oracle.endswith(of_graph)), reference)
 
 
-def _agree(outputs: Mapping[str, Array], references: Mapping[str, Array], allowed: Tolerances) -> bool:
-    return not _wrong(outputs, references, allowed)
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """Judges the import and the passes on a sample, within what is `allowed`; `default` tells what is rounding."""
+
+    sample: Sample
+    allowed: Tolerances
+    default: Tolerances
+    executed_on: str
+
+    def wrong(
+        self, stage: str, outputs: Mapping[str, Array] | None, references: Mapping[str, Array] | None, whose: str
+    ) -> Bisection | None:
+        """The stage as the cause, where both sides are known and differ; `whose` are the references."""
+        if outputs is None or references is None or not _wrong(outputs, references, self.allowed):
+            return None
+        rows = compare_outputs(outputs, references, self.allowed, sample=self.sample.label)
+        rounding = not _wrong(outputs, references, self.default)
+        compared = [replace(row, oracle=whose) for row in rows]
+        return Bisection(stage, self.sample.label, self.executed_on, compared=compared, rounding=rounding)
 
 
 def _wrong(outputs: Mapping[str, Array], references: Mapping[str, Array], allowed: Tolerances) -> list[Row]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import mutation_models
+import numpy as np
 import onnx
 import pytest
 from mutations import MUTATIONS
@@ -17,8 +18,9 @@ from onnx import parser
 from fornaxc import api
 from fornaxc.diagnosis import session
 from fornaxc.importers.onnx.context import NodeContext
+from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.graph import Graph, Node
-from fornaxc.ir.ops import Op, Unary
+from fornaxc.ir.ops import Binary, Op, Unary
 from fornaxc.passes import pipeline
 from fornaxc.passes.pipeline import PASSES, Pass
 from fornaxc.qualify.programs import Outcome, Program
@@ -68,7 +70,11 @@ def test_a_wrong_import_is_found_at_its_node(model: Path, tmp_path: Path) -> Non
     assert found.source_node.startswith(f"LayerNormalization '{EPSILON}/LayerNormalization_")
     assert found.source_node in found.sentence
     assert (found.to_json()["schema"], found.notes) == (1, ())
-    assert "LayerNormalization" in (tmp_path / "growth.html").read_text()
+    page = (tmp_path / "growth.html").read_text()
+    assert "LayerNormalization" in page and "1 outputs compared" in page and "values compared" not in page
+    assert "compared with those of onnxruntime." in page and "elements differ by more than the tolerance" in page
+    (row,) = found.compared
+    assert (row.name, row.verdict, row.oracle) == ("y", "fail", "onnxruntime") and not found.rounding
 
 
 @pytest.mark.usefixtures("no_device", "wrong_epsilon")
@@ -114,7 +120,41 @@ def test_a_faulty_pass_is_named(model: Path, monkeypatch: pytest.MonkeyPatch, tm
     found = api.bisect(model, growth=tmp_path / "growth.html")
     assert (found.stage, found.pass_name) == ("pass", "faulty")
     assert "--no-pass faulty" in found.sentence
-    assert "--no-pass faulty" in (tmp_path / "growth.html").read_text()
+    page = (tmp_path / "growth.html").read_text()
+    assert "--no-pass faulty" in page
+    assert (
+        "the graph after the pass faulty, as numpy computes them, compared with those of the imported graph by numpy."
+        in page
+    )
+    assert found.to_json()["compared"][0]["verdict"] == "fail" and found.to_json()["rounding"] is False
+
+
+@pytest.mark.usefixtures("no_device")
+def test_rounding_is_no_fault_of_the_import(model: Path, tmp_path: Path) -> None:
+    found = api.bisect(model, rtol=0.0, atol=0.0, growth=tmp_path / "growth.html")
+    assert (found.stage, found.rounding) == ("import", True)
+    assert found.sentence.startswith("the import differs from the oracle by rounding alone, which the stated tolerance")
+    assert "rounding alone" in (tmp_path / "growth.html").read_text()
+
+
+@pytest.mark.usefixtures("no_device")
+def test_rounding_is_no_fault_of_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounded(graph: Graph) -> Graph:
+        b = GraphBuilder.resume(graph)
+        for node in graph.nodes:
+            b.keep(node)
+        factor = b.literal(np.full(4, 1 + 2**-23, np.float32))
+        return b.finish([b.emit(Binary("mul"), graph.outputs[0], factor)], graph.output_names)
+
+    model = tmp_path / "m.onnx"
+    text = '<ir_version: 8, opset_import: ["" : 18]>\nf (float[4] x) => (float[4] y) { y = Abs(x) }'
+    onnx.save(parser.parse_model(text), model)
+    monkeypatch.setattr(pipeline, "PASSES", (Pass("rounded", rounded, "the next number"), *PASSES))
+    found = api.bisect(model, rtol=0.0, atol=0.0)
+    assert (found.stage, found.pass_name, found.rounding) == ("pass", "rounded", True)
+    assert found.sentence.startswith(
+        "the pass rounded changed rounding alone, which the stated tolerance does not allow"
+    )
 
 
 def test_a_faulty_device_is_on_the_page(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
