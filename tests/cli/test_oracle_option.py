@@ -50,6 +50,23 @@ def test_the_report_tells_rules_noise_accuracy_and_what_ran(cli: Cli, device: li
     assert all(row["noise"] is None and row["float64"] is None for row in quiet["outputs"])
 
 
+def test_what_the_passes_make_a_constant_proves_nothing(cli: Cli, device: list[Change], tmp_path: Path) -> None:
+    text = "(float[2] x) => (float[2] y) <float[2] w = {1, 2}, bool[2] c = {1, 1}> { y = Where(c, w, x) }"
+    document = cli("verify", write(tmp_path, text), "--json").document
+    assert document["verdict"] == "unproven"
+    assert document["unproven_outputs"] == {"y": "it is a constant after the passes"}
+    assert document["outputs"][0]["reason"] == "nothing was proven: it is a constant after the passes"
+
+
+def test_an_output_without_a_finite_number_says_so(cli: Cli, device: list[Change], tmp_path: Path) -> None:
+    model = write(tmp_path, "(float[2] x) => (float[2] y) { y = Sqrt(x) }")
+    np.savez(tmp_path / "in.npz", x=np.array([-1, -2], np.float32))
+    document = cli("verify", model, "--inputs", tmp_path / "in.npz", "--json").document
+    assert (document["verdict"], document["outputs"][0]["verdict"]) == ("pass", "pass")
+    assert document["outputs"][0]["reason"] == "no finite element was compared"
+    assert "of output 'y' no finite element was compared on: in.npz" in document["notes"]
+
+
 def test_several_oracles_each_with_their_rows(cli: Cli, device: list[Change], tmp_path: Path) -> None:
     model = write(tmp_path, MODEL)
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32), w=np.array([1, -2, 3], np.float32))
