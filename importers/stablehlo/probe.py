@@ -1,4 +1,4 @@
-"""Reads MLIR bytecode from the standard input in a process of its own: jaxlib's reader can crash on damaged bytes.
+"""Reads a module from the standard input in a process of its own: jaxlib's reader can crash on damaged bytes, and on VHLO.
 
 The parent learns from the exit status whether the module can be read in its own process.
 """
@@ -15,7 +15,7 @@ TIMEOUT = 300.0  # seconds
 
 
 def survives(data: bytes) -> bool:
-    """Whether a process that reads this bytecode, and looks at everything in it, ends by itself."""
+    """Whether a process that reads this bytecode or text, and looks at everything in it, ends by itself."""
     command = [sys.executable, "-m", "fornaxc.importers.stablehlo.probe"]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT, check=False)
@@ -42,12 +42,19 @@ def _walk(operation: Any) -> None:
 
 
 def main() -> None:
-    """Exits with 0 whether or not the bytecode is valid; a crash of the reader gives another status."""
+    """Exits with 0 whether or not the module is valid; a crash of the reader gives another status."""
     from fornaxc.errors import FornaxError
-    from fornaxc.importers.stablehlo.reader import parse_module_bytes
+    from fornaxc.importers.stablehlo.jaxexport import BYTECODE
+    from fornaxc.importers.stablehlo.reader import parse_module_bytes, parse_module_text
 
+    data = sys.stdin.buffer.read()
     with contextlib.suppress(FornaxError, TypeError):
-        _walk(parse_module_bytes(sys.stdin.buffer.read(), "module").operation)
+        read = (
+            parse_module_bytes(data, "module")
+            if data.startswith(BYTECODE)
+            else parse_module_text(data.decode(), "module")
+        )
+        _walk(read.operation)
     sys.stdout.flush()
     os._exit(0)
 

@@ -20,6 +20,9 @@ _OPERATION = re.compile(r"['\"`](\w+\.[\w.]+)['\"`]")
 _VERSIONED_NAME = re.compile(rb"(?<!\w)([a-z]\w*_v\d+)\0")
 _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`](\w+)['`] (?:is unknown|not found)")
 
+EXPORT_AGAIN = "export the model again for a version in this range, or use a fornaxc with a matching jaxlib"
+Version = tuple[int, ...]
+
 
 @dataclass(slots=True)
 class StablehloModule:
@@ -110,6 +113,19 @@ def module_of(module: Any, path: Path, form: str = "text", export: JaxExport | N
 
 def parse_text(text: str, label: str) -> Any:
     """The module of StableHLO text. `ModelError` with line and column where it does not parse."""
+    from fornaxc.importers.stablehlo.probe import survives
+
+    if "vhlo." in text and not survives(text.encode()):
+        raise ModelError(
+            f"{label}: jaxlib's reader crashes on the VHLO operations of this text",
+            code=Code.NOT_PARSED,
+            hint="VHLO is for portable artifacts; give the module as StableHLO text, or as the artifact itself",
+        )
+    return parse_module_text(text, label)
+
+
+def parse_module_text(text: str, label: str) -> Any:
+    """As `parse_text`, in this process whatever it does to it."""
     from jaxlib.mlir import ir
 
     context = new_context()
@@ -141,20 +157,40 @@ def parse_module_bytes(data: bytes, label: str) -> Any:
             module = ir.Module.parse(data)
         except ir.MLIRError as error:
             raise _bytecode_error(data, str(error), label) from None
-    return _stable(module, label)
+    return _stable(module, label, _artifact_version(data))
 
 
-def _stable(module: Any, label: str) -> Any:
-    """The module with VHLO operations brought to StableHLO."""
+def _stable(module: Any, label: str, version: Version | None = None) -> Any:
+    """The module with VHLO operations, of `version` where that is known, brought to the newest and then to StableHLO."""
     from jaxlib.mlir import ir
 
     if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
         with _silent(module.context):
             try:
-                run_passes(module, "vhlo-legalize-to-stablehlo")
+                run_passes(module, f"vhlo-to-version{{target={versions()[1]}}}", "vhlo-legalize-to-stablehlo")
             except ir.MLIRError as error:
-                raise ModelError(f"{label}: {_first_line(str(error))}", code=Code.NOT_PARSED) from None
+                raise _not_brought_to_stablehlo(str(error), label, version) from None
     return module
+
+
+def _not_brought_to_stablehlo(message: str, label: str, version: Version | None) -> ModelError:
+    named = _OPERATION.search(message)
+    operation, why = (named.group(1), "") if named else ("the module", f" ({_first_line(message).rstrip('.')})")
+    of = "" if version is None else f" of StableHLO version {_shown(version)}"
+    oldest, newest = versions()
+    return ModelError(
+        f"{label}: {operation}{of} cannot be brought to version {newest}{why}; this reader takes {oldest} to {newest}",
+        code=Code.OTHER_VERSION,
+        details=[
+            {
+                "artifact_version": _shown(version) if version else "",
+                "oldest": oldest,
+                "newest": newest,
+                "op": operation,
+            }
+        ],
+        hint=EXPORT_AGAIN,
+    )
 
 
 def versions() -> tuple[str, str]:
@@ -164,20 +200,29 @@ def versions() -> tuple[str, str]:
     return str(stablehlo.get_minimum_version()), str(stablehlo.get_current_version())
 
 
-def _check_window(data: bytes, label: str) -> None:
+def _artifact_version(data: bytes) -> Version | None:
+    """The StableHLO version that a portable artifact says it has; None for other bytecode."""
     found = _PRODUCER.search(data[:256])
-    if found is None:
+    return None if found is None else tuple(int(n) for n in found.groups())
+
+
+def _shown(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def _check_window(data: bytes, label: str) -> None:
+    version = _artifact_version(data)
+    if version is None:
         return
     oldest, newest = versions()
-    version = tuple(int(n) for n in found.groups())
     if not _tuple(oldest) <= version <= _tuple(newest):
-        shown = ".".join(map(str, version))
+        shown = _shown(version)
         operation = _first_operation(data)
         raise ModelError(
             f"{label}: {operation}the artifact has StableHLO version {shown}; this reader takes {oldest} to {newest}",
             code=Code.OTHER_VERSION,
             details=[{"artifact_version": shown, "oldest": oldest, "newest": newest, "op": operation.strip(": ")}],
-            hint="export the model again for a version in this range, or use a fornaxc with a matching jaxlib",
+            hint=EXPORT_AGAIN,
         )
 
 
@@ -211,7 +256,7 @@ def _first_name(data: bytes) -> str | None:
     return next((f"vhlo.{name}" for name in names if not name.startswith("func_")), None)
 
 
-def _tuple(version: str) -> tuple[int, ...]:
+def _tuple(version: str) -> Version:
     return tuple(int(n) for n in version.split("."))
 
 
@@ -254,7 +299,7 @@ def how_to_convert(dialect: str) -> str:
 def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
     text = _first_line(message)
     operation = _OPERATION.search(message)
-    found = _PRODUCER.search(data[:256])
+    version = _artifact_version(data)
     details = [{"problem": text}]
     if foreign := _UNKNOWN_DIALECT.search(message):
         text = f"the module has operations of the dialect {foreign.group(1)}, which is not StableHLO"
@@ -264,10 +309,9 @@ def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
             details=[{"problem": text}],
             hint=how_to_convert(foreign.group(1)),
         )
-    if found and operation and "attempting to parse" not in message:
+    if version and operation and "attempting to parse" not in message:
         oldest, newest = versions()
-        shown = b".".join(found.groups()).decode()
-        text = f"{operation.group(1)} is not known ({text}); the artifact is {shown}, this reader takes {oldest} to {newest}"
+        text = f"{operation.group(1)} is not known ({text}); the artifact is {_shown(version)}, this reader takes {oldest} to {newest}"
     elif "attempting to parse" in message or "end of" in message:
         text = f"the bytecode is cut short ({text})"
     return ModelError(f"{label}: {text}", code=Code.DAMAGED, details=details)
