@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
+from fornaxc.importers.stablehlo.names import NotText
 from fornaxc.importers.stablehlo.quantized import quantized_handler
 from fornaxc.importers.stablehlo.registry import handler_for, is_elementwise
 from fornaxc.importers.stablehlo.types import Complex, Operand, UnknownType, parts, rebuild, tensor_info
@@ -97,7 +98,7 @@ class BlockImporter:
         except UnknownType as unknown:
             self.program.refuse(op, f"{unknown} is not supported")
             results = [None] * len(op.results)
-        except (Invalid, IrError) as problem:
+        except (Invalid, IrError, NotText) as problem:
             self.program.reject(op, str(problem))
             results = [None] * len(op.results)
         for result, operand in zip(op.results, results, strict=True):

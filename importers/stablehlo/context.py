@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fornaxc.importers.stablehlo.names import entries, symbol_of, text_of
 from fornaxc.importers.stablehlo.sizes import bind_sizes
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo, Token, UnknownType, tensor_info
 from fornaxc.ir import compose as c
@@ -133,10 +134,8 @@ class OpContext:
         return (False,) * count if found is None else tuple(bool(v) for v in _array(found).reshape(-1))
 
     def string(self, name: str, default: str = "") -> str:
-        from jaxlib.mlir import ir
-
         found = self.attribute(name)
-        return default if found is None else str(ir.StringAttr(found).value)
+        return default if found is None else text_of(found)
 
     def word(self, name: str, default: str = "") -> str:
         """The keyword of an enumeration attribute: `#stablehlo<comparison_direction LT>` is LT."""
@@ -148,14 +147,11 @@ class OpContext:
         from jaxlib.mlir import ir
 
         found = self.attribute("mhlo.backend_config") or self.attribute("backend_config")
-        entries = list(ir.DictAttr(found)) if isinstance(found, ir.DictAttr) else []
-        kinds = ir.IntegerAttr | ir.BoolAttr
-        return {entry.name: int(entry.attr.value) for entry in entries if isinstance(entry.attr, kinds)}
+        named = entries(ir.DictAttr(found)) if isinstance(found, ir.DictAttr) else []
+        return {name: int(value.value) for name, value in named if isinstance(value, ir.IntegerAttr | ir.BoolAttr)}
 
     def symbol(self, name: str) -> str:
-        from jaxlib.mlir import ir
-
-        return str(ir.FlatSymbolRefAttr(self.attribute(name)).value)
+        return symbol_of(self.attribute(name))
 
     # --- content and sizes
 
@@ -191,7 +187,7 @@ class OpContext:
         from fornaxc.importers.stablehlo.regions import Region
 
         found = self.attribute("called_computations")
-        called = [] if found is None else [str(ir.FlatSymbolRefAttr(name).value) for name in ir.ArrayAttr(found)]
+        called = [] if found is None else [symbol_of(name) for name in ir.ArrayAttr(found)]
         function = self.importer.program.functions.get(called[0]) if len(called) == 1 else None
         if function is None or not function.regions[0].blocks:
             raise Invalid("called_computations must name one function of the module")

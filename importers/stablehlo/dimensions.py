@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fornaxc.importers.stablehlo.names import symbol_of
 from fornaxc.importers.stablehlo.platforms import global_constant, platform_argument
 from fornaxc.importers.stablehlo.reader import StablehloModule
 from fornaxc.importers.stablehlo.sizes import bind_sizes
@@ -72,7 +73,7 @@ def _global_name(functions: Mapping[str, Any], value: Any) -> str:
         user = getattr(use.owner, "operation", use.owner)
         if user.name != "func.call":
             continue
-        callee = functions.get(str(user.attributes["callee"]).lstrip("@"))
+        callee = functions.get(symbol_of(user.attributes["callee"]))
         name = global_constant(callee, use.operand_number) if callee is not None else ""
         if name:
             return name if name.isidentifier() else ""
@@ -113,7 +114,7 @@ class SizeArguments:
     def _next(self, user: Any, operand: int) -> list[Any]:
         """The values that an operation, or the function that it calls, computes from one of its operands."""
         found = [] if len(user.regions) else [r for r in user.results if _is_small(r)]
-        callee = self.functions.get(str(user.attributes["callee"]).lstrip("@")) if user.name == "func.call" else None
+        callee = self.functions.get(symbol_of(user.attributes["callee"])) if user.name == "func.call" else None
         if callee is not None and callee.regions[0].blocks:
             found.append(callee.regions[0].blocks[0].arguments[operand])
         return found

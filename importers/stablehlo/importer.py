@@ -13,6 +13,7 @@ from fornaxc.errors import ModelError, UnsupportedError, UsageError
 from fornaxc.importers.stablehlo.block import BlockImporter, Broken, Program
 from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.dimensions import SizeArguments, dim_names
+from fornaxc.importers.stablehlo.names import symbol_of, text_of
 from fornaxc.importers.stablehlo.platforms import ARGUMENT, platform_argument, platform_index
 from fornaxc.importers.stablehlo.reader import StablehloModule, how_to_convert, open_module
 from fornaxc.importers.stablehlo.types import Complex, Operand, Token, UnknownType, parts, tensor_info
@@ -227,7 +228,7 @@ def _name_in_callee(functions: Mapping[str, Any], argument: Any) -> str:
     for use in argument.uses:
         user = use.owner
         if getattr(user, "operation", user).name == "func.call":
-            callee = functions.get(str(user.attributes["callee"]).lstrip("@"))
+            callee = functions.get(symbol_of(user.attributes["callee"]))
             if callee is not None and callee.regions[0].blocks:
                 return _location_name(callee.regions[0].blocks[0].arguments[use.operand_number])
     return ""
@@ -263,7 +264,7 @@ def _result_names(function: Any, count: int) -> list[str]:
     names = []
     for attributes in ir.ArrayAttr(function.attributes["res_attrs"]):
         known = ir.DictAttr(attributes)
-        names.append(str(ir.StringAttr(known["jax.result_info"]).value) if "jax.result_info" in known else "")
+        names.append(text_of(known["jax.result_info"]) if "jax.result_info" in known else "")
     complete = len(names) == count and all(names) and len(set(names)) == count
     return names if complete else plain
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fornaxc.errors import UnsupportedError
+from fornaxc.importers.stablehlo.names import text_of
 from fornaxc.importers.stablehlo.reader import StablehloModule
 
 ARGUMENT = "_platform_index"
@@ -22,7 +23,7 @@ def global_constant(function: Any, index: int) -> str:
     attributes = ir.DictAttr(ir.ArrayAttr(function.attributes["arg_attrs"])[index])
     if "jax.global_constant" not in attributes:
         return ""
-    return str(ir.StringAttr(attributes["jax.global_constant"]).value)
+    return text_of(attributes["jax.global_constant"])
 
 
 def platform_argument(function: Any) -> int | None:

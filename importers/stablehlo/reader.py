@@ -12,7 +12,8 @@ from typing import Any
 from fornaxc.errors import ModelError
 from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.jaxexport import BYTECODE, Damaged, JaxExport, OtherVersion, read_jax_export
-from fornaxc.importers.stablehlo.sniff import stablehlo_form
+from fornaxc.importers.stablehlo.names import text_of
+from fornaxc.importers.stablehlo.sniff import HEAD_BYTES, is_utf16, stablehlo_form
 
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)")
 _PLACE = re.compile(r'"[^"]*":(\d+):(\d+)')
@@ -100,8 +101,32 @@ def open_module(path: Path) -> StablehloModule:
                 hint="export the model again with a jax that writes one of these",
             ) from None
         data = export.module
-    module = parse_bytes(data, str(path)) if data.startswith(BYTECODE) else parse_text(data.decode(), str(path))
+    is_bytecode = data.startswith(BYTECODE)
+    module = parse_bytes(data, str(path)) if is_bytecode else parse_text(_decoded(data, str(path)), str(path))
     return module_of(module, path, form, export)
+
+
+def _decoded(data: bytes, label: str) -> str:
+    """The text of a file. `ModelError` with the place of the first byte that no text has: one that is not UTF-8, or a zero."""
+    if is_utf16(data[:HEAD_BYTES]):
+        raise ModelError(f"{label}: the text is UTF-16, not UTF-8", code=Code.NOT_PARSED, hint="save the text as UTF-8")
+    try:
+        text, wrong = data.decode("utf-8-sig"), -1
+    except UnicodeDecodeError as error:
+        text, wrong = "", error.start
+    zero = data.find(b"\0")
+    places = [place for place in (wrong, zero) if place >= 0]
+    if not places:
+        return text
+    at = min(places)
+    line, column = data.count(b"\n", 0, at) + 1, at - data.rfind(b"\n", 0, at)
+    problem = "a zero byte" if at == zero else f"the byte 0x{data[at]:02x}, which is not UTF-8"
+    raise ModelError(
+        f"{label}:{line}:{column}: the text has {problem}",
+        code=Code.NOT_PARSED,
+        details=[{"line": line, "column": column, "offset": at, "problem": problem}],
+        hint="save the text as UTF-8" if at == wrong else "the file is damaged, or not text: write it again",
+    )
 
 
 def module_of(module: Any, path: Path, form: str = "text", export: JaxExport | None = None) -> StablehloModule:
@@ -333,9 +358,7 @@ def _silent(context: Any) -> Iterator[None]:
 
 
 def _name(op: Any) -> str:
-    from jaxlib.mlir import ir
-
-    return str(ir.StringAttr(op.operation.attributes["sym_name"]).value)
+    return text_of(op.operation.attributes["sym_name"])
 
 
 def _is_private(op: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fornaxc.importers.stablehlo.names import symbol_of
 from fornaxc.importers.stablehlo.registry import is_elementwise
 from fornaxc.importers.stablehlo.types import Operand, UnknownType, parts, rebuild, tensor_info
 from fornaxc.ir.ops import Cast
@@ -120,7 +121,7 @@ def _as(b: GraphBuilder, operand: Operand, dtype: DType) -> Operand:
 def _called(op: Any) -> str:
     """The function that an operation stands for; empty where it is none."""
     name = {"func.call": "callee", "stablehlo.composite": "decomposition"}.get(op.name)
-    return str(op.attributes[name]).lstrip("@") if name is not None else ""
+    return symbol_of(op.attributes[name]) if name is not None else ""
 
 
 def _is_scalar(value: Any) -> bool:

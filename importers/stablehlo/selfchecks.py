@@ -18,6 +18,7 @@ from fornaxc.errors import ModelError, UnsupportedError
 from fornaxc.importers.stablehlo.codes import Code
 from fornaxc.importers.stablehlo.dimensions import SizeArguments
 from fornaxc.importers.stablehlo.importer import import_module
+from fornaxc.importers.stablehlo.names import symbol_of
 from fornaxc.importers.stablehlo.reader import StablehloModule, module_of, parse_text
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
@@ -124,7 +125,7 @@ class _Rewriter:
         owner = value.owner
         owner = getattr(owner, "operation", owner)
         if owner.name == "func.call":
-            name = str(owner.attributes["callee"]).lstrip("@")
+            name = symbol_of(owner.attributes["callee"])
             return self._evaluate(name)[list(owner.results).index(value)]
         if owner.name == "stablehlo.constant":
             return constant_arrays(owner)
@@ -210,7 +211,7 @@ def _expected_place(op: Any) -> int:
 
 
 def _is_call(op: Any, name: str) -> bool:
-    return bool(getattr(op, "name", "") == "func.call" and str(op.attributes["callee"]).lstrip("@") == name)
+    return bool(getattr(op, "name", "") == "func.call" and symbol_of(op.attributes["callee"]) == name)
 
 
 def _expectations(kinds: list[str], expected: list[list[Array]]) -> list[Expectation]:

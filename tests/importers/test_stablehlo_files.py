@@ -140,6 +140,75 @@ def test_an_unknown_file_is_left_to_the_onnx_reader(tmp_path: Path) -> None:
     assert format_of(tmp_path / "none") == "onnx" == format_of(tmp_path)
 
 
+# --- bytes that no text has
+
+LONG = "  // a line of padding\n" * 400
+
+
+@pytest.mark.parametrize("before", ["", "// a comment\n#loc = loc(unknown)\n", LONG, ADD.replace("}\n}", "}") + LONG])
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [(b"\xe9", "the byte 0xe9, which is not UTF-8"), (b"\xed\xa0\x80", "the byte 0xed"), (b"\0", "a zero byte")],
+)
+def test_a_byte_that_no_text_has_is_named_with_its_place(
+    tmp_path: Path, before: str, wrong: bytes, problem: str
+) -> None:
+    path = write(tmp_path, before.encode() + b"module { // caf" + wrong + b"\n" + ADD.encode() + b"}")
+    assert format_of(path) == "stablehlo"
+    with pytest.raises(ModelError) as caught:
+        import_stablehlo(path)
+    line = before.count("\n") + 1
+    assert caught.value.message.startswith(f"{path}:{line}:16: the text has {problem}")
+    assert caught.value.code == "FX434" and caught.value.hint
+    assert caught.value.details[0]["offset"] == len(before) + 15
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_text_in_utf_16_is_named(tmp_path: Path, encoding: str) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    path = write(tmp_path, (mark + ADD).encode(encoding))
+    assert format_of(path) == "stablehlo"
+    with pytest.raises(ModelError, match="the text is UTF-16, not UTF-8") as caught:
+        import_stablehlo(path)
+    assert "save the text as UTF-8" in caught.value.hint
+
+
+def test_a_mark_of_utf_8_before_the_text_is_no_error(tmp_path: Path) -> None:
+    path = write(tmp_path, "\ufeff" + ADD)
+    assert format_of(path) == "stablehlo" and types(import_stablehlo(path)) == ["f32[2]", "f32[2]"]
+
+
+@pytest.mark.parametrize("encode", [str, portable])
+def test_names_that_are_not_utf_8_are_shown_by_their_bytes(tmp_path: Path, encode) -> None:  # type: ignore[no-untyped-def]
+    text = ADD.replace("stablehlo.add %arg0, %arg1 : tensor<2xf32>", CALL)
+    with pytest.raises(UnsupportedError) as caught:
+        imported(tmp_path, encode(text))
+    assert r"the custom call 'f\\xe9', which was written for" in caught.value.details[0]["reason"]
+
+
+CALL = r'stablehlo.custom_call @"f\E9"(%arg0) : (tensor<2xf32>) -> tensor<2xf32>'
+
+
+@pytest.mark.parametrize("name", [r"two\E9", "a b", "a.b"])
+def test_functions_may_have_any_name(tmp_path: Path, name: str) -> None:
+    text = ADD.replace(
+        "stablehlo.add %arg0, %arg1 : ", f'call @"{name}"(%arg0, %arg1) : (tensor<2xf32>, tensor<2xf32>) -> '
+    )
+    text = text[:-2] + ADD[ADD.index("func.func") :].replace("public @main", f'private @"{name}"')
+    assert run(imported(tmp_path, text), [X, X])[0].tolist() == [2, 4]
+    with pytest.raises(UsageError, match="has no function 'none'"):
+        import_stablehlo(tmp_path / "model", entry="none")
+
+
+def test_the_name_of_an_attribute_that_is_not_utf_8_is_refused_with_its_place(tmp_path: Path) -> None:
+    call = """"stablehlo.custom_call"(%arg0) {call_target_name = "lapack_spotrf_ffi", mhlo.backend_config = {"u\\E9" = 76 : ui8}} :
+      (tensor<2xf32>) -> tensor<2xf32>"""
+    with pytest.raises(
+        ModelError, match=r"stablehlo.custom_call at model:3:\d+ is invalid: the name of an attribute is not"
+    ):
+        imported(tmp_path, ADD.replace("stablehlo.add %arg0, %arg1 : tensor<2xf32>", call))
+
+
 # --- what jax.export says
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fornaxc.importers.stablehlo.context import OpContext
+from fornaxc.importers.stablehlo.names import attribute_names
 from fornaxc.importers.stablehlo.ops.arithmetic import total_order_key, wide_type
 from fornaxc.importers.stablehlo.ops.exchange import beside, exchanged_order, precedes
 from fornaxc.importers.stablehlo.ops.reduction import same_shape
@@ -182,8 +183,7 @@ def _in_total_order(op: Any) -> bool:
 
 
 def _attributes(op: Any) -> list[tuple[str, Any]]:
-    names = [entry if isinstance(entry, str) else entry.name for entry in op.attributes]
-    return [(name, op.attributes[name]) for name in names]
+    return [(name, op.attributes[name]) for name in attribute_names(op)]
 
 
 def _owner(value: Any) -> Any:
