@@ -31,10 +31,13 @@ class Program:
         self.label = label  # what the file is called in places of the text
         self.refused: list[dict[str, Any]] = []
         self.invalid: list[dict[str, Any]] = []
+        self.hints: list[str] = []  # what to do about the refused ones
         self.predicates: dict[Value, tuple[str, Dim, Dim]] = {}  # comparisons of sizes that depend on the sizes
 
-    def refuse(self, op: Any, reason: str) -> None:
+    def refuse(self, op: Any, reason: str, hint: str = "") -> None:
         self._add(self.refused, op, reason)
+        if hint and hint not in self.hints:
+            self.hints.append(hint)
 
     def _add(self, findings: list[dict[str, Any]], op: Any, reason: str) -> None:
         entry = {"op": op.name, "location": self.place(op), "reason": reason}
@@ -93,7 +96,7 @@ class BlockImporter:
         except Broken:
             results = [None] * len(op.results)
         except Refused as refusal:
-            self.program.refuse(op, str(refusal))
+            self.program.refuse(op, str(refusal), refusal.hint)
             results = [None] * len(op.results)
         except UnknownType as unknown:
             self.program.refuse(op, f"{unknown} is not supported")

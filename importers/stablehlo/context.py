@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """An operation that fornaxc does not support; the text is the reason."""
+    """An operation that fornaxc does not support; the text is the reason, `hint` what to do, where that is known."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 class Invalid(Exception):

@@ -75,13 +75,19 @@ def entry_name(module: StablehloModule, entry: str | None) -> str:
                 f"{module.path} has no function {entry!r}", code="FX216", hint=f"its functions are: {known}"
             )
         if not module.functions[entry].regions[0].blocks:
-            raise UsageError(f"{module.path} declares the function {entry!r} without a body", code="FX216")
+            bodies = ", ".join(n for n, f in module.functions.items() if f.regions[0].blocks) or "none"
+            raise UsageError(
+                f"{module.path} declares the function {entry!r} without a body",
+                code="FX216",
+                hint=f"functions with a body are: {bodies}",
+            )
         return entry
     if not module.public:
+        known = ", ".join(module.functions)
         raise ModelError(
             f"{module.path} has no public function",
             code=Code.NO_FUNCTION,
-            hint="name the function to compile with --entry",
+            hint=f"choose one with --entry: {known}" if known else "it has no function at all: export the model again",
         )
     if len(module.public) > 1 and "main" not in module.public:
         raise UsageError(
@@ -280,7 +286,7 @@ def _raise_findings(module: StablehloModule, program: Program) -> None:
         )
     if program.refused:
         count = len(program.refused)
-        hint = "each line names an operation, its place and what is missing"
+        hint = "; ".join(program.hints) or "each line names an operation, its place and what is missing"
         foreign = sorted({finding["op"].partition(".")[0] for finding in program.refused} - _DIALECTS)
         if foreign:
             hint = f"{foreign[0]} is not StableHLO: {how_to_convert(foreign[0])}"

@@ -72,7 +72,7 @@ class _Table:
             return None
         size, count = struct.calcsize(kind), _scalar(self.data, "<I", start)
         if start + 4 + size * count > len(self.data):
-            raise Damaged("a list is cut short")
+            raise Damaged("a list ends behind the end of the file")
         return [_scalar(self.data, kind, start + 4 + size * i) for i in range(count)]
 
     def vector(self, field: int) -> list[int]:
@@ -139,5 +139,5 @@ def _scalar(data: bytes | mmap, kind: str, at: int) -> int:
 def _blob(data: bytes | mmap, at: int) -> bytes:
     size = _scalar(data, "<I", at)
     if at + 4 + size > len(data):
-        raise Damaged("the module is cut short")
+        raise Damaged(f"a part ends {at + 4 + size - len(data)} bytes behind the end of the file")
     return data[at + 4 : at + 4 + size]

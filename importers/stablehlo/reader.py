@@ -18,10 +18,12 @@ from fornaxc.importers.stablehlo.sniff import HEAD_BYTES, is_utf16, stablehlo_fo
 _PRODUCER = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)")
 _PLACE = re.compile(r'"[^"]*":(\d+):(\d+)')
 _OPERATION = re.compile(r"['\"`](\w+\.[\w.]+)['\"`]")
+_ENDS_EARLY = "attempting to parse"
 _VERSIONED_NAME = re.compile(rb"(?<!\w)([a-z]\w*_v\d+)\0")
 _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`](\w+)['`] (?:is unknown|not found)")
 
 EXPORT_AGAIN = "export the model again for a version in this range, or use a fornaxc with a matching jaxlib"
+WRITE_AGAIN = "the file is incomplete or damaged; copy or export it again"
 Version = tuple[int, ...]
 
 
@@ -86,14 +88,18 @@ def open_module(path: Path) -> StablehloModule:
     form = stablehlo_form(data)
     if form is None:
         raise ModelError(
-            f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file", code=Code.OTHER_FORMAT
+            f"{path} holds no StableHLO: neither text, MLIR bytecode nor a jax.export file",
+            code=Code.OTHER_FORMAT,
+            hint="write the module as text, or what jax.export's serialize() gives as it is",
         )
     export = None
     if form == "jaxexport":
         try:
             export = read_jax_export(data)
         except Damaged as damage:
-            raise ModelError(f"{path} is a damaged jax.export file: {damage}", code=Code.DAMAGED) from None
+            raise ModelError(
+                f"{path} is a damaged jax.export file: {damage}", code=Code.DAMAGED, hint=WRITE_AGAIN
+            ) from None
         except OtherVersion as other:
             raise ModelError(
                 f"{path} is a jax.export file of serialization version {other}",
@@ -125,7 +131,7 @@ def _decoded(data: bytes, label: str) -> str:
         f"{label}:{line}:{column}: the text has {problem}",
         code=Code.NOT_PARSED,
         details=[{"line": line, "column": column, "offset": at, "problem": problem}],
-        hint="save the text as UTF-8" if at == wrong else "the file is damaged, or not text: write it again",
+        hint="save the text as UTF-8" if at == wrong else WRITE_AGAIN,
     )
 
 
@@ -167,7 +173,9 @@ def parse_bytes(data: bytes, label: str) -> Any:
     from fornaxc.importers.stablehlo.probe import survives
 
     if not survives(data):
-        raise ModelError(f"{label}: the bytecode is damaged; jaxlib's reader crashes on it", code=Code.DAMAGED)
+        raise ModelError(
+            f"{label}: the bytecode is damaged; jaxlib's reader crashes on it", code=Code.DAMAGED, hint=WRITE_AGAIN
+        )
     return parse_module_bytes(data, label)
 
 
@@ -334,12 +342,16 @@ def _bytecode_error(data: bytes, message: str, label: str) -> ModelError:
             details=[{"problem": text}],
             hint=how_to_convert(foreign.group(1)),
         )
-    if version and operation and "attempting to parse" not in message:
+    hint = WRITE_AGAIN
+    if version and operation and _ENDS_EARLY not in message:
         oldest, newest = versions()
         text = f"{operation.group(1)} is not known ({text}); the artifact is {_shown(version)}, this reader takes {oldest} to {newest}"
-    elif "attempting to parse" in message or "end of" in message:
-        text = f"the bytecode is cut short ({text})"
-    return ModelError(f"{label}: {text}", code=Code.DAMAGED, details=details)
+        hint = EXPORT_AGAIN
+    elif _ENDS_EARLY in message:
+        text = f"the bytecode is cut short or damaged ({text})"
+    else:
+        text = f"the bytecode is damaged ({text})"
+    return ModelError(f"{label}: {text}", code=Code.DAMAGED, details=details, hint=hint)
 
 
 def _first_line(message: str) -> str:

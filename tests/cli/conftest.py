@@ -1,7 +1,8 @@
-"""Runs the command line in this process, and programs with numpy in the place of MAX."""
+"""Runs the command line in this process, and programs with numpy in the place of MAX; the importers' helpers can be imported."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fornaxc.ir import interpreter
 from fornaxc.ir.graph import Array
 from fornaxc.verification import session, verify
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "importers"))
 SUMMARY = "Sequence(index.constant, View(mo.static.broadcast_to, mo.mul))"
 
 

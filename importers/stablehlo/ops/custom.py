@@ -25,6 +25,16 @@ _PLATFORMS = (
     (r"tf\..*", "TensorFlow"),
 )
 """Whose runtime has the targets, by patterns that match all of a target."""
+_FOR_CPU = (
+    'export the model for the CPU, whose program every target takes: jax.export.export(…, platforms=["cpu"]); '
+    "a kernel that is written for one platform must be replaced by JAX's own operations first"
+)
+_ADVICE = {
+    **dict.fromkeys(("NVIDIA GPUs", "AMD GPUs", "GPUs", "TPUs"), _FOR_CPU),
+    "a Python process": "leave callbacks out of the function that is exported: an artifact runs without Python",
+    "TensorFlow": "export the model without operations of TensorFlow's runtime",
+}
+"""What to do about custom calls of a platform."""
 _FUNCTIONS = {"erf", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 _OWN = {
     "ApproxTopK",
@@ -50,7 +60,8 @@ def custom_call(ctx: OpContext) -> list[Operand] | Operand:
     dialect, _, function = target.partition(".")
     if dialect in ("mhlo", "chlo", "stablehlo") and function in _FUNCTIONS:
         return unary(ctx.b, function, ctx.value(0))
-    raise Refused(f"the custom call {target!r}, which was written for {_written_for(target)}")
+    platform = _written_for(target)
+    raise Refused(f"the custom call {target!r}, which was written for {platform}", _ADVICE.get(platform, ""))
 
 
 def _placed(ctx: OpContext, target: str) -> list[Operand]:
