@@ -267,6 +267,29 @@ def at_most(left: Dim, right: Dim) -> bool:
     return False
 
 
+def may_be_equal(left: Dim, right: Dim) -> bool:
+    """False where no sizes of 1 and more make these equal (True where that is not known)."""
+    return not (_is_positive(left - right) or _is_positive(right - left))
+
+
+def _is_positive(dim: Dim) -> bool:
+    """True where `dim` > 0 follows from every symbol being >= 1 (False where that is not known)."""
+    least = _least_without_quotients(dim)
+    grown = substitute(least, {name: symbol(name) + 1 for name in symbols(least)})
+    return is_nonnegative(grown - 1)
+
+
+def _least_without_quotients(dim: Dim) -> Dim:
+    """A multiple of `dim`, or less, with a bound in place of each term that is a floor division by a number."""
+    for monomial, factor in _terms(dim):
+        atom = monomial[0] if len(monomial) == 1 else None
+        if isinstance(atom, Call) and atom.fn == "floordiv" and isinstance(atom.right, int) and atom.right > 0:
+            rest = dim - factor * _atom(atom)
+            bound = atom.left if factor < 0 else atom.left - (atom.right - 1)
+            return _least_without_quotients(rest * atom.right + bound * factor)
+    return dim
+
+
 def dim_min(left: Dim, right: Dim) -> Dim:
     """The smaller of two dims."""
     if at_most(left, right):

@@ -429,6 +429,73 @@ def test_integer_division_at_its_edges(
     assert [v.tolist() for v in found] == [quotient, remainder]
 
 
+ROWS = "tensor<?x3xf32>"
+SIZED = """
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %s = stablehlo.reshape %{} : (tensor<i32>) -> tensor<1xi32>
+  %zero = stablehlo.constant dense<0> : tensor<1xi32>
+  %three = stablehlo.constant dense<3> : tensor<1xi32>
+  %ones = stablehlo.constant dense<1> : tensor<2xi32>
+  %start = stablehlo.concatenate %zero, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %end = stablehlo.concatenate %s, %three, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %cut = stablehlo.real_dynamic_slice %x, %start, %end, %ones :
+    (tensor<?x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x3xf32>
+"""
+OTHER_ROWS = {
+    "twice": "%other = stablehlo.concatenate %x, %x, dim = 0 : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>",
+    "one more": "%other = stablehlo.concatenate %x, %y, dim = 0 : (tensor<?x3xf32>, tensor<1x3xf32>) -> tensor<?x3xf32>",
+    "half": "%half = stablehlo.divide %n, %two : tensor<i32>\n"
+    + SIZED.format("half")[SIZED.index("%s =") :]
+    + "%other = stablehlo.add %cut, %cut : tensor<?x3xf32>",
+    "all": "%other = stablehlo.add %x, %x : tensor<?x3xf32>",
+    "those of z": "%other = stablehlo.add %z, %z : tensor<?x3xf32>",
+}
+
+
+def sized(control: str, other: str) -> str:
+    known = SIZED[: SIZED.index("  %s =")]
+    return f"""func.func @main(%x: {ROWS}, %y: tensor<1x3xf32>, %z: {ROWS}, %p: tensor<i1>) -> {ROWS} {{
+      {known}
+      {control.replace("OTHER", OTHER_ROWS[other])}
+      return %r : {ROWS} }}"""
+
+
+IF = """%r = "stablehlo.if"(%p) ({ stablehlo.return %x : tensor<?x3xf32> }, {
+    OTHER
+    stablehlo.return %other : tensor<?x3xf32> }) : (tensor<i1>) -> tensor<?x3xf32>"""
+CASE = """%i = stablehlo.convert %p : (tensor<i1>) -> tensor<i32>
+    %r = "stablehlo.case"(%i) ({ stablehlo.return %x : tensor<?x3xf32> }, {
+    OTHER
+    stablehlo.return %other : tensor<?x3xf32> }) : (tensor<i32>) -> tensor<?x3xf32>"""
+WHILE = """%r, %q = stablehlo.while(%v = %x, %go = %p) : tensor<?x3xf32>, tensor<i1>
+    cond { stablehlo.return %go : tensor<i1> }
+    do { %no = stablehlo.constant dense<false> : tensor<i1>
+    OTHER
+    stablehlo.return %other, %no : tensor<?x3xf32>, tensor<i1> }"""
+
+
+@pytest.mark.parametrize("other", ["twice", "one more", "half"])
+@pytest.mark.parametrize(
+    ("control", "said"), [(IF, "branches give f32"), (CASE, "branches give f32"), (WHILE, "the loop makes f32")]
+)
+def test_sizes_that_control_flow_cannot_keep_are_refused(control: str, other: str, said: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        imported(sized(control, other))
+    reason = caught.value.details[0]["reason"]
+    assert said in reason and "d0, 3]" in reason and "size" in reason
+
+
+@pytest.mark.parametrize("other", ["all", "those of z"])
+@pytest.mark.parametrize("control", [IF, CASE, WHILE])
+def test_sizes_that_may_be_the_same_are_kept(control: str, other: str) -> None:
+    x, y = np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)
+    for taken in (False, True):
+        (found,) = results(sized(control, other), x, y, x, np.array(taken))
+        assert found.tolist() == ((2 if taken == (control is not IF) else 1) * x).tolist()
+
+
 def test_the_modules_that_check_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     counts = stablehlo_cases.count(CASES, "dynamic.mlir")
     assert set(counts) == {"pass"}, capsys.readouterr().out

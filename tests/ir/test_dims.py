@@ -4,7 +4,18 @@ import itertools
 
 import pytest
 
-from fornaxc.ir.dims import ceildiv, dim_max, dim_min, parse_dim, product, static, substitute, symbol, symbols
+from fornaxc.ir.dims import (
+    ceildiv,
+    dim_max,
+    dim_min,
+    may_be_equal,
+    parse_dim,
+    product,
+    static,
+    substitute,
+    symbol,
+    symbols,
+)
 
 n, m = symbol("n"), symbol("m")
 
@@ -84,3 +95,32 @@ def test_static_dims_are_numbers() -> None:
     assert static(3) == 3
     with pytest.raises(ValueError, match="the dim n is symbolic"):
         static(parse_dim("n"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "may"),
+    [
+        (3, 5, False),
+        (4, 4, True),
+        (n, 2 * n, False),
+        (n, n + 1, False),
+        (n, n // 2, False),
+        (n * m, n * m + n, False),
+        (n // 2 + n // 3, n, False),
+        ((n + 1) // 2, n, True),
+        (2 * (n // 2), n, True),
+        (n, m, True),
+        (2 * n, m, True),
+        (n, 7, True),
+        (n, 0, False),
+        (n * n, n, True),
+        (n - 1, 0, True),
+        (dim_max(n, m), n, True),
+        (dim_max(n, m) + 1, n + m, True),
+    ],
+)
+def test_sizes_that_are_never_equal(left: int, right: int, may: bool) -> None:
+    assert may_be_equal(left, right) is may_be_equal(right, left) is may
+    sizes = itertools.product(range(1, 8), repeat=2)
+    seen = any(substitute(left - right, {"n": a, "m": b}) == 0 for a, b in sizes)
+    assert seen is may

@@ -9,6 +9,7 @@ from fornaxc.importers.stablehlo.registry import stablehlo_op
 from fornaxc.importers.stablehlo.types import Operand, parts, rebuild
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import may_be_equal
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import If, While
 from fornaxc.ir.types import TensorType
@@ -82,11 +83,20 @@ def _join(b: GraphBuilder, predicate: Value, yes: Arm, no: Arm) -> list[Operand]
 def _common(x: TensorType, y: TensorType) -> TensorType:
     if x.dtype is not y.dtype or x.rank != y.rank:
         raise Invalid(f"branches give {x} and {y}")
+    if not _may_agree(x, y):
+        raise Refused(
+            f"branches give {x} and {y}, whose sizes are never the same: a result has one size, whichever runs"
+        )
     return x.with_shape(
         tuple(
             d if isinstance(d, int) else e if isinstance(e, int) else d for d, e in zip(x.shape, y.shape, strict=True)
         )
     )
+
+
+def _may_agree(x: TensorType, y: TensorType) -> bool:
+    """Whether some sizes, none of them 0, give both types one shape."""
+    return all(may_be_equal(d, e) for d, e in zip(x.shape, y.shape, strict=True))
 
 
 @stablehlo_op("stablehlo.while")
@@ -96,6 +106,9 @@ def while_(ctx: OpContext) -> list[Operand]:
     (go_on,) = ctx.region(0).within(condition, _arguments(ctx, condition, carried))
     after = ctx.region(1).within(body, _arguments(ctx, body, carried))
     flat = [v for operand in after for v in parts(operand)]
+    for v, old in zip(flat, carried, strict=True):
+        if not _may_agree(v.type, old.type):
+            raise Refused(f"the loop makes {v.type} of {old.type}: what it carries keeps its size")
     kept = [c.rebind(body, v, old.type.shape) for v, old in zip(flat, carried, strict=True)]
     if not isinstance(go_on, Value):
         raise Refused("a loop condition that is not a tensor")
