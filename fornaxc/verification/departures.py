@@ -1,6 +1,6 @@
-"""Where an oracle is known to give something else than the ONNX specification says, with the evidence.
+"""Where an oracle is known to give something else than the specification of ONNX or of StableHLO says, with the evidence.
 
-Each entry is about schema versions of one operator, and only about nodes of which its condition holds. The evidence are cases of the onnx
+Each entry of ONNX is about schema versions of one operator, and only about nodes of which its condition holds. The evidence are cases of the onnx
 package's own suite whose shipped outputs the oracle does not give; tests show each by a small model, so that an entry
 that no longer holds is seen. docs/reference-disagreements.md lists all cases that differ, those that only round differently included.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, NodeProto
@@ -86,6 +86,50 @@ TABLE = (
         "1.32.0",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterDeparture:
+    """StableHLO's interpreter departs from the specification of `operator`, where `when` holds of the MLIR operation.
+
+    `says` is for people; `seen_with` is the version of jaxlib that a test showed it with.
+    """
+
+    operator: str
+    when: Callable[[Any], bool]
+    says: str
+    seen_with: str
+
+    @property
+    def sentence(self) -> str:
+        installed = import_module("jaxlib").__version__
+        return (
+            f"it is off-specification for {self.operator}: {self.says} "
+            f"(seen with jaxlib {self.seen_with}; installed is {installed})"
+        )
+
+
+def _is_in_total_order(op: Any) -> bool:
+    """Whether a comparison of floats in total order may see a zero or NaN of either sign: jax makes one of each first, by selects."""
+    kind = str(op.attributes["compare_type"]) if "compare_type" in op.attributes else ""
+    made = [getattr(v.owner, "operation", v.owner) for v in op.operands]
+    return "TOTALORDER" in kind and not all(getattr(o, "name", "") == "stablehlo.select" for o in made)
+
+
+INTERPRETER_TABLE = (
+    InterpreterDeparture(
+        "stablehlo.compare",
+        _is_in_total_order,
+        "in TOTALORDER it takes 0 and -0 for equal and NaN for equal to nothing, where -NaN < -0 < 0 < NaN",
+        "0.10.2",
+    ),
+)
+
+
+def interpreter_departures(operations: Iterable[Any]) -> list[str]:
+    """A sentence for each entry about StableHLO's interpreter that holds of one of these MLIR operations."""
+    found = {e: None for op in operations for e in INTERPRETER_TABLE if op.name == e.operator and e.when(op)}
+    return [e.sentence for e in found]
 
 
 def departures(path: Path, oracle: str) -> list[str]:

@@ -25,6 +25,7 @@ from fornaxc.importers.stablehlo.types import tensor_info
 from fornaxc.ir.graph import Array
 from fornaxc.ir.types import dtype_of
 from fornaxc.npz import load_npz, save_npz, with_dtypes
+from fornaxc.verification.departures import interpreter_departures
 
 _TO_CORE = (
     "func.func(stablehlo-legalize-composite-to-call)",
@@ -65,6 +66,9 @@ def evaluate(path: Path, entry: str | None, arrays: Mapping[str, Array]) -> list
         if any(t != str(a.type) for t, a in zip(types, arguments, strict=True)):
             module = _refined(module, types)
         run_passes(module, *_TO_CORE)
+        known = interpreter_departures(_walk(module.operation))
+        if known:
+            raise Cannot("; ".join(known))
         values = [ir.Attribute.parse(f"{_dense(p)} : {t}") for p, t in zip(flat, types, strict=True)]
         results = stablehlo.eval_module(module, values)
         return [_array(r) for r in results]

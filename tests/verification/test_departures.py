@@ -9,10 +9,16 @@ import onnx
 import pytest
 from onnx import parser
 
+from fornaxc.importers.stablehlo.importer import import_stablehlo
 from fornaxc.ir.graph import Array
-from fornaxc.verification.departures import TABLE, Departure, departures
-from fornaxc.verification.oracle import evaluated
+from fornaxc.ir.interpreter import run
+from fornaxc.verification import departures as tables
+from fornaxc.verification.departures import INTERPRETER_TABLE, TABLE, Departure, departures
+from fornaxc.verification.oracle import OracleRefused, evaluated
+from fornaxc.verification.oracle_of import oracle_of
 from fornaxc.verification.ort_runs import OrtRuns
+from fornaxc.verification.stablehlo_child import evaluate
+from fornaxc.verification.stablehlo_oracle import InterpreterOracle
 
 INF = np.float32(np.inf)
 SQUARE = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
@@ -87,3 +93,68 @@ def test_the_sentence_tells_the_version_seen_and_the_one_installed(monkeypatch: 
     told = TABLE[2].sentence("ort")
     assert told.startswith("ort is off-specification for Attention of opset 23 and 24: ")
     assert "seen with onnxruntime 1.32.0, case test_attention_4d" in told and told.endswith("installed is 1.99.0)")
+
+
+COMPARE = """func.func @main(%x: tensor<6xf32>, %y: tensor<6xf32>) -> tensor<6xi1> {
+  %r = stablehlo.compare LT, %x, %y, KIND : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1>
+  return %r : tensor<6xi1> }
+"""
+SORT = """func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> {
+  %r = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.compare EQ, %a, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %1 = stablehlo.select %0, %zero, %a : tensor<i1>, tensor<f32>
+    %2 = stablehlo.compare EQ, %b, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %3 = stablehlo.select %2, %zero, %b : tensor<i1>, tensor<f32>
+    %4 = stablehlo.compare LT, OPERANDS, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %4 : tensor<i1>
+  }) : (tensor<6xf32>) -> tensor<6xf32>
+  return %r : tensor<6xf32> }
+"""
+PAIRS = {
+    "arg0": np.array([-0.0, 0.0, 1, np.nan, -np.nan, 1], np.float32),
+    "arg1": np.array([0.0, -0.0, np.nan, 1, 1, 2], np.float32),
+}
+IN_ORDER = [True, False, True, False, True, True]
+"""Which of the pairs are in total order, by IEEE 754."""
+
+
+def stablehlo(folder: Path, text: str) -> Path:
+    path = folder / "m.mlir"
+    path.write_text(text)
+    return path
+
+
+def named(path: Path) -> dict[str, Array]:
+    """The pairs by the names of the module's inputs."""
+    return dict(zip(import_stablehlo(path).input_names, PAIRS.values(), strict=False))
+
+
+def test_the_interpreter_has_no_total_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = stablehlo(tmp_path, COMPARE.replace("KIND", "TOTALORDER"))
+    (entry,) = INTERPRETER_TABLE
+    graph, inputs = import_stablehlo(path), named(path)
+    with pytest.raises(OracleRefused, match=r"stablehlo\.compare: in TOTALORDER it takes 0 and -0 for equal"):
+        InterpreterOracle(path, None, {}, graph.output_names)(inputs)
+    assert "seen with jaxlib 0.10.2; installed is " in entry.sentence
+    decided = oracle_of(path, graph)(inputs)
+    assert decided.oracle == "onnxruntime (exported graph)" and decided.others == ()
+    assert decided.outputs["result"].tolist() == run(graph, list(inputs.values()))[0].tolist() == IN_ORDER
+    monkeypatch.setattr(tables, "INTERPRETER_TABLE", ())
+    (alone,) = evaluate(path, None, inputs)
+    assert alone.tolist() == [False, False, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (COMPARE.replace("KIND", "FLOAT"), True),
+        (SORT.replace("OPERANDS", "%1, %3"), True),
+        (SORT.replace("OPERANDS", "%a, %b"), False),
+    ],
+)
+def test_the_interpreter_is_asked_where_total_order_decides_nothing(tmp_path: Path, text: str, asked: bool) -> None:
+    path = stablehlo(tmp_path, text)
+    found = oracle_of(path, import_stablehlo(path))(named(path))
+    assert [o.oracle for o in found.others] == (["stablehlo-interpreter"] if asked else [])
