@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fornaxc.qualify.cases import Facts
 
 _CHECK = re.compile(r"\bcheck\.(expect_)?(eq|close|almost_eq|serialized_eq)")
-_OPERATION = re.compile(r"(?<![\w.@])(stablehlo|chlo)\.([a-z_0-9]+)")
+_TOKEN = re.compile(r'@"[^"]*"|"((?:[^"\\]|\\.)*)"(\s*\()?|//[^\n]*|(?<![\w.@#!])((?:stablehlo|chlo)\.\w+)')
+"""A symbol; a string, and whether it is called as an operation of the generic form is; a comment; the name of an operation."""
+_OPERATION = re.compile(r"(?:stablehlo|chlo)\.\w+")
 _TENSOR = re.compile(r"tensor<((?:[\d?]+x)*)((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
 _STEADY = frozenset({"stablehlo.constant", "stablehlo.return", "stablehlo.custom_call"})
 """What almost every case has around the operation that it is about."""
@@ -50,8 +52,8 @@ def selfchecking_facts(case: SelfChecking) -> Facts:
     """The operations of the module's text, apart from constants and checks, and its tensors."""
     from fornaxc.qualify.cases import Facts
 
-    named = dict.fromkeys(f"{dialect}.{name}" for dialect, name in _OPERATION.findall(case.text))
-    operators = tuple(n for n in named if n not in _STEADY) or tuple(named)
+    named = operations_of(case.text)
+    operators = tuple(n for n in named if n not in _STEADY) or named
     tensors = [(sizes.split("x")[:-1], element) for sizes, element in _TENSOR.findall(case.text)]
     return Facts(
         operators[0] if len(operators) == 1 else None,
@@ -59,10 +61,38 @@ def selfchecking_facts(case: SelfChecking) -> Facts:
         0,
         None,
         max((len(sizes) for sizes, _ in tensors), default=0),
-        tuple(dict.fromkeys(element.split(",")[0].strip() for _, element in tensors)),
+        tuple(dict.fromkeys(_element(text) for _, text in tensors)),
         any("?" in sizes for sizes, _ in tensors),
         tuple((name, 0) for name in operators),
     )
+
+
+def operations_of(text: str) -> tuple[str, ...]:
+    """The operations that a module's text applies, each once; names of attributes, types, targets and composites are none."""
+    found: dict[str, None] = {}
+    for string, called, name in _TOKEN.findall(text):
+        if name or (called and _OPERATION.fullmatch(string)):
+            found[name or string] = None
+    return tuple(found)
+
+
+def _element(text: str) -> str:
+    """The element type in what a tensor type says behind its sizes: without encoding, and without scales and zero points."""
+    element = _until_comma(text).strip()
+    quantized = "!quant.uniform<"
+    if not element.startswith(quantized):
+        return element
+    return f"{quantized}{_until_comma(element[len(quantized) : -1])}>"
+
+
+def _until_comma(text: str) -> str:
+    """What stands before the first comma that is in no brackets."""
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign in "<{") - (sign in ">}")
+        if sign == "," and depth == 0:
+            return text[:at]
+    return text
 
 
 def write_selfchecking(folder: Path, case: SelfChecking) -> None:

@@ -10,6 +10,7 @@ pytest.importorskip("jaxlib")
 
 from fornaxc import api
 from fornaxc.qualify.cases import facts_of
+from fornaxc.qualify.selfchecking import SelfChecking, operations_of, selfchecking_facts
 from fornaxc.qualify.suites import load_suite
 
 CASE = """
@@ -94,6 +95,43 @@ def test_what_a_module_is_about(checks: Path) -> None:
     assert facts["right"].operator == "stablehlo.multiply"
     assert (facts["right"].rank, facts["right"].dtypes, facts["right"].symbolic) == (1, ("f32",), False)
     assert [c.id for c in load_suite(str(checks), ["stablehlo.add"])] == ["inner/two#0", "inner/two#1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "operations"),
+    [
+        ("%1 = stablehlo.add %0, %0 : tensor<f32> // not stablehlo.multiply", ["stablehlo.add"]),
+        ('%1 = "stablehlo.gather"(%0, %0) <{d = #stablehlo.gather<x>}> : () -> ()', ["stablehlo.gather"]),
+        ('%1 = "stablehlo.all_reduce" (%0) ({\n%2 = chlo.erf %3', ["stablehlo.all_reduce", "chlo.erf"]),
+        ("%1 = stablehlo.reduce(%0 init: %2) applies stablehlo.add across", ["stablehlo.reduce", "stablehlo.add"]),
+        ('%1 = stablehlo.composite "stablehlo.add_n" %0 {decomposition = @n}', ["stablehlo.composite"]),
+        ("{dimension_numbers = #stablehlo.conv<raw>, h = #stablehlo.channel_handle<handle = 1>}", []),
+        ("stablehlo.custom_call @stablehlo.dynamic_top_k(%0) : () -> !stablehlo.token", ["stablehlo.custom_call"]),
+        (
+            '"stablehlo.custom_call"() {call_target_name = "chlo.asin", m = "\\22 stablehlo.abs"}',
+            ["stablehlo.custom_call"],
+        ),
+        ('func.call @"stablehlo.f"(%0)', []),
+    ],
+)
+def test_operations_are_those_that_the_text_applies(line: str, operations: list[str]) -> None:
+    assert list(operations_of(line)) == operations
+
+
+@pytest.mark.parametrize(
+    ("tensor", "element"),
+    [
+        ("tensor<2x?xf32>", "f32"),
+        ("tensor<complex<f32>>", "complex<f32>"),
+        ("tensor<?xi8, #stablehlo.bounds<4>>", "i8"),
+        ("tensor<2x!quant.uniform<i8:f32, 0.5:3>>", "!quant.uniform<i8:f32>"),
+        ("tensor<2x!quant.uniform<i8<-127:127>:f32:1, {0.5:3, 0.25}>>", "!quant.uniform<i8<-127:127>:f32:1>"),
+        ("tensor<4x!quant.uniform<i8:f32:{0:2, 1:2}, {{0.1, 0.2}, {0.3, 0.4}}>>", "!quant.uniform<i8:f32:{0:2, 1:2}>"),
+    ],
+)
+def test_element_types_are_whole(tensor: str, element: str) -> None:
+    case = SelfChecking("case", f"stablehlo.abs %0 : {tensor}", Path("case.mlir"))
+    assert selfchecking_facts(case).dtypes == (element,)
 
 
 @pytest.mark.usefixtures("without_max")
