@@ -142,6 +142,12 @@ BAD = {
     "cuda": (identity(CALL.format("cusolver_getrf")), 3, "cusolver_getrf", FOR_CPU),
     "rocm": (identity(CALL.format("hipsolver_getrf")), 3, "hipsolver_getrf", FOR_CPU),
     "tpu": (identity(CALL.format("tpu_custom_call")), 3, "tpu_custom_call", FOR_CPU),
+    "lapack": (
+        identity(CALL.format("lapack_spotrf")),
+        3,
+        "through LAPACK",
+        "a newer JAX, which calls lapack_spotrf_ffi",
+    ),
     "callback": (
         identity(CALL.format("xla_ffi_python_cpu_callback")),
         3,

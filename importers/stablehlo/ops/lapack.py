@@ -39,7 +39,11 @@ def lapack_call(ctx: OpContext, target: str, config: Mapping[str, Any]) -> list[
     routine = _ROUTINES.get(name)
     if routine is None:
         what = f": {_REFUSED[name]}" if name in _REFUSED else ""
-        raise Refused(f"the custom call {target!r}, which was written for CPUs, through LAPACK{what}")
+        is_old = found is not None and not found.group(3) and found.group(2) in _ROUTINES
+        raise Refused(
+            f"the custom call {target!r}, which was written for CPUs, through LAPACK{what}",
+            f"export the model again with a newer JAX, which calls {target}_ffi" if is_old else "",
+        )
     letters = {key: chr(int(value)) for key, value in config.items() if 64 < int(value) < 91}
     try:
         return routine(ctx, letters)
