@@ -207,22 +207,20 @@ def _without_common_factor(top: Dim, bottom: Dim) -> tuple[Dim, Dim]:
 def _floordiv(top: Dim, bottom: Dim) -> Dim:
     if bottom == 0:
         raise ZeroDivisionError("a symbolic dim was divided by zero")
+    if isinstance(bottom, int) and bottom < 0:
+        return _floordiv(-top, -bottom)
     if isinstance(top, int) and isinstance(bottom, int):
         return top // bottom
     exact = _exact_quotient(top, bottom)
     if exact is not None:
         return exact
     top, bottom = _without_common_factor(top, bottom)
+    if _is_nonpositive(top) and is_nonnegative(bottom):
+        return -_floordiv(-top + bottom - 1, bottom)
     if isinstance(bottom, int):
-        # floor((q*b + r) / b) = q + floor(r / b)
-        whole: dict[Monomial, int] = {}
-        rest: dict[Monomial, int] = {}
-        for monomial, factor in _terms(top):
-            quotient = factor // bottom if monomial == () or factor % bottom == 0 else 0
-            if quotient:
-                whole[monomial] = quotient
-            if factor - quotient * bottom:
-                rest[monomial] = factor - quotient * bottom
+        # floor((q*b + r) / b) = q + floor(r / b): what remains has no negative factor, so that rounding down is rounding to zero
+        whole = {monomial: factor // bottom for monomial, factor in _terms(top)}
+        rest = {monomial: factor % bottom for monomial, factor in _terms(top)}
         remainder = _canonical(rest)
         if isinstance(remainder, int):
             return _canonical(whole) + remainder // bottom
@@ -230,11 +228,34 @@ def _floordiv(top: Dim, bottom: Dim) -> Dim:
     return _atom(Call("floordiv", top, bottom))
 
 
+def _is_nonpositive(dim: Dim) -> bool:
+    """True where no term of a dim can be above 0."""
+    return all(factor <= 0 and all(map(_atom_nonnegative, monomial)) for monomial, factor in _terms(dim))
+
+
 def is_nonnegative(dim: Dim) -> bool:
     """True where `dim` >= 0 follows from every symbol being >= 0 (False where that is not known)."""
     if isinstance(dim, int):
         return dim >= 0
-    return all(c >= 0 and all(_atom_nonnegative(a) for a in m) for m, c in dim.terms)
+    if all(c >= 0 and all(map(_atom_nonnegative, m)) for m, c in dim.terms):
+        return True
+    bounded = _without_quotient(dim)
+    return bounded is not None and is_nonnegative(bounded)
+
+
+def _without_quotient(dim: DimExpr) -> Dim | None:
+    """A multiple of `dim`, or less, in which a bound stands for a quotient: t - b + 1 <= b * (t // b) <= t. None where there is none."""
+    for monomial, factor in sorted(dim.terms, key=lambda term: term[1]):
+        for place, atom in enumerate(monomial):
+            others = monomial[:place] + monomial[place + 1 :]
+            if not isinstance(atom, Call) or atom.fn != "floordiv" or not all(map(_atom_nonnegative, others)):
+                continue
+            ((atoms, number), *more) = _terms(atom.right)
+            beside = _divide_term(others, factor, (atoms, 1))
+            if not more and number > 0 and beside is not None:
+                bound = atom.left if factor < 0 else atom.left - atom.right + 1
+                return (dim - _canonical({monomial: factor})) * number + bound * _canonical(dict((beside,)))
+    return None
 
 
 def _atom_nonnegative(atom: Atom) -> bool:
@@ -262,7 +283,7 @@ def at_most(left: Dim, right: Dim) -> bool:
         return True
     if high is not None and high.fn == "max" and (at_most(left, high.left) or at_most(left, high.right)):
         return True
-    if low is not None and low.fn == "floordiv" and isinstance(low.right, int) and low.right > 0:
+    if low is not None and low.fn == "floordiv" and is_nonnegative(low.right):
         return is_nonnegative(low.left) and at_most(low.left, right)
     return False
 

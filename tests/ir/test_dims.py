@@ -5,9 +5,11 @@ import itertools
 import pytest
 
 from fornaxc.ir.dims import (
+    at_most,
     ceildiv,
     dim_max,
     dim_min,
+    is_nonnegative,
     may_be_equal,
     parse_dim,
     product,
@@ -89,6 +91,40 @@ def test_quotients_lose_common_factors() -> None:
     assert (n * m * 6) // (m * 4) == (n * 3) // 2
     assert (n * n) // (n * m) == n // m
     assert (n * 2 + 4) // (m * 2) == (n + 2) // m
+
+
+def test_dividends_lose_what_is_negative() -> None:
+    """A division that rounds to zero then gives the same."""
+    assert (-n) // 2 == -((n + 1) // 2) == -ceildiv(n, 2)
+    assert (n - 3) // 2 == (n + 1) // 2 - 2
+    assert (n - m) // 3 == (n + 2 * m) // 3 - m
+    assert (-n) // m == -((n + m - 1) // m)
+    assert (-3) // m == -((m + 2) // m)
+    assert n // -2 == (-n) // 2
+    assert (3 * n) // 2 - n == n // 2
+
+
+@pytest.mark.parametrize(
+    "dim",
+    [
+        n - n // 2,
+        n % 3,
+        2 - n % 3,
+        2 * ((n + 1) // 2) - n,
+        n * m - m * (n // 2),
+        n - m * (n // m),
+        m - 1 - n % m,
+        dim_max(n, 3) - dim_max(n, 3) // 2,
+    ],
+)
+def test_what_quotients_and_remainders_are_at_least(dim: object) -> None:
+    assert is_nonnegative(dim)
+    assert not is_nonnegative(dim - n - 1)
+
+
+def test_a_quotient_is_at_most_its_dividend() -> None:
+    assert at_most(n // m, n) and dim_min(n // m, n + 1) == n // m
+    assert not at_most(n // m, m)
 
 
 def test_static_dims_are_numbers() -> None:
