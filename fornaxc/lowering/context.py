@@ -15,7 +15,7 @@ from max.graph import Dim as MaxDim
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir import types as ir
-from fornaxc.ir.dims import Call, Dim, Symbol, symbols
+from fornaxc.ir.dims import Call, Dim, Symbol, dim_max, is_nonnegative, symbols
 from fornaxc.ir.graph import Array, Constant, Node, Value
 from fornaxc.ir.ops import BroadcastTo, Reshape
 from fornaxc.ir.small import stored
@@ -119,7 +119,14 @@ class LoweringContext:
     def _atom(self, atom: Symbol | Call) -> MaxDim:
         if isinstance(atom, Symbol):
             return MaxDim(atom.name)
+        if atom.fn == "floordiv" and not is_nonnegative(atom.left):
+            return self._rounded_down(atom.left, atom.right)
         return AlgebraicDim.apply(_POC[atom.fn], self.dim(atom.left), self.dim(atom.right))
+
+    def _rounded_down(self, top: Dim, bottom: Dim) -> MaxDim:
+        """A quotient that may be negative: MAX's division of dims rounds toward zero."""
+        above, below = dim_max(top, 0), dim_max(-top, 0) + bottom - 1
+        return self.dim(above) // self.dim(bottom) - self.dim(below) // self.dim(bottom)
 
     def shape(self, dims: Sequence[Dim]) -> list[MaxDim]:
         return [self.dim(d) for d in dims]
