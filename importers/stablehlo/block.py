@@ -9,10 +9,10 @@ from fornaxc.importers.stablehlo.context import Invalid, OpContext, Refused
 from fornaxc.importers.stablehlo.names import NotText
 from fornaxc.importers.stablehlo.quantized import quantized_handler
 from fornaxc.importers.stablehlo.registry import handler_for, is_elementwise
+from fornaxc.importers.stablehlo.sizes import SizeFacts
 from fornaxc.importers.stablehlo.types import Complex, Operand, UnknownType, parts, rebuild, tensor_info
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import Dim
 from fornaxc.ir.graph import Origin, Value
 from fornaxc.ir.ops import IrError
 
@@ -24,15 +24,15 @@ class Broken(Exception):
 
 
 class Program:
-    """What all blocks of a module share: its functions, and what was refused or is invalid."""
+    """What all blocks of a module share: its functions, what is known of sizes, and what was refused or is invalid."""
 
-    def __init__(self, functions: Mapping[str, Any], label: str = "") -> None:
+    def __init__(self, functions: Mapping[str, Any], builder: GraphBuilder, label: str = "") -> None:
         self.functions = functions
         self.label = label  # what the file is called in places of the text
         self.refused: list[dict[str, Any]] = []
         self.invalid: list[dict[str, Any]] = []
         self.hints: list[str] = []  # what to do about the refused ones
-        self.predicates: dict[Value, tuple[str, Dim, Dim]] = {}  # comparisons of sizes that depend on the sizes
+        self.sizes = SizeFacts(builder)
 
     def refuse(self, op: Any, reason: str, hint: str = "") -> None:
         self._add(self.refused, op, reason)

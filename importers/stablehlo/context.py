@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fornaxc.importers.stablehlo.names import entries, symbol_of, text_of
-from fornaxc.importers.stablehlo.sizes import bind_sizes
+from fornaxc.importers.stablehlo.sizes import SizeFacts, bind_sizes
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo, Token, UnknownType, tensor_info
 from fornaxc.ir import compose as c
 from fornaxc.ir.dims import Dim
@@ -158,6 +158,10 @@ class OpContext:
         return symbol_of(self.attribute(name))
 
     # --- content and sizes
+
+    @property
+    def sizes(self) -> SizeFacts:
+        return self.importer.program.sizes
 
     def known(self, value: Value) -> Array | None:
         """The content of a value, as an array of numbers or dims, where the program determines it."""

@@ -24,8 +24,8 @@ def decomposed(ctx: OpContext, pipeline: tuple[str, ...] = PIPELINE) -> list[Ope
     block = module.body.operations[0].operation.regions[0].blocks[0]
     if any(_same(op.operation, ctx.op) for op in block.operations):
         raise Refused("no decomposition of the operation is known for these types")
-    program = Program({})
-    program.predicates = ctx.importer.program.predicates
+    program = Program({}, ctx.b)
+    program.sizes = ctx.sizes
     body = BlockImporter(program, ctx.b, lifted=ctx.lifted)
     try:
         return body.run(block, ctx.operands)

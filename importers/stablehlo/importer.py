@@ -47,7 +47,7 @@ def import_module(
     """As `import_stablehlo`, of a module that is parsed already."""
     function = module.functions[entry_name(module, entry)]
     builder = GraphBuilder()
-    program = Program(module.functions, module.path.name)
+    program = Program(module.functions, builder, module.path.name)
     block = function.regions[0].blocks[0]
     inputs = _Inputs(module, function, builder, pins, dict(freeze or {}))
     arguments = [inputs.operand(argument, i) for i, argument in enumerate(block.arguments)]

@@ -16,10 +16,11 @@ from fornaxc.errors import UnsupportedError
 from fornaxc.importers.stablehlo.importer import import_module
 from fornaxc.importers.stablehlo.reader import module_of, parse_text
 from fornaxc.importers.stablehlo.types import ELEMENTS
+from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.checker import check
 from fornaxc.ir.graph import Graph
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Cumulative, Pool
+from fornaxc.ir.ops import Cumulative, DynamicRange, Pool
 
 Arrays = list[np.ndarray]
 CASES = Path(__file__).parent.parent / "stablehlo_suite" / "cases"
@@ -236,6 +237,247 @@ def test_the_largest_of_which_data_says_how_many() -> None:
     x = np.array([[3, 7, 7, 1]], np.float32)
     for k, found in ((1, [[1]]), (3, [[1, 2, 0]]), (4, [[1, 2, 0, 3]])):
         assert results(top_k("%k"), x, np.array(k, np.int32))[1].tolist() == found
+
+
+I32, I1 = "tensor<i32>", "tensor<i1>"
+JAX_DIVISION = f"""
+    func.func private @divmod(%a: {I32}, %b: {I32}) -> ({I32}, {I32}) {{
+      %0 = call @floor_divide(%a, %b) : ({I32}, {I32}) -> {I32}
+      %1 = call @remainder(%a, %b) : ({I32}, {I32}) -> {I32}
+      return %0, %1 : {I32}, {I32} }}
+    func.func private @floor_divide(%a: {I32}, %b: {I32}) -> {I32} {{
+      %one = stablehlo.constant dense<1> : {I32}
+      %zero = stablehlo.constant dense<0> : {I32}
+      %quotient = stablehlo.divide %a, %b : {I32}
+      %0 = stablehlo.sign %a : {I32}
+      %1 = stablehlo.sign %b : {I32}
+      %2 = stablehlo.compare NE, %0, %1, SIGNED : ({I32}, {I32}) -> {I1}
+      %3 = stablehlo.remainder %a, %b : {I32}
+      %4 = stablehlo.compare NE, %3, %zero, SIGNED : ({I32}, {I32}) -> {I1}
+      %5 = stablehlo.and %2, %4 : {I1}
+      %6 = stablehlo.subtract %quotient, %one : {I32}
+      %7 = call @_where(%5, %6, %quotient) : ({I1}, {I32}, {I32}) -> {I32}
+      return %7 : {I32} }}
+    func.func private @_where(%p: {I1}, %a: {I32}, %b: {I32}) -> {I32} {{
+      %0 = stablehlo.select %p, %a, %b : {I1}, {I32}
+      return %0 : {I32} }}
+    func.func private @remainder(%a: {I32}, %b: {I32}) -> {I32} {{
+      %one = stablehlo.constant dense<1> : {I32}
+      %zero = stablehlo.constant dense<0> : {I32}
+      %0 = stablehlo.compare EQ, %b, %zero, SIGNED : ({I32}, {I32}) -> {I1}
+      %1 = call @_where(%0, %one, %b) : ({I1}, {I32}, {I32}) -> {I32}
+      %rest = stablehlo.remainder %a, %1 : {I32}
+      %2 = stablehlo.compare NE, %rest, %zero, SIGNED : ({I32}, {I32}) -> {I1}
+      %3 = stablehlo.compare LT, %rest, %zero, SIGNED : ({I32}, {I32}) -> {I1}
+      %4 = stablehlo.compare LT, %1, %zero, SIGNED : ({I32}, {I32}) -> {I1}
+      %5 = stablehlo.compare NE, %3, %4, UNSIGNED : ({I1}, {I1}) -> {I1}
+      %6 = stablehlo.and %5, %2 : {I1}
+      %7 = stablehlo.add %rest, %1 : {I32}
+      %8 = stablehlo.select %6, %7, %rest : {I1}, {I32}
+      return %8 : {I32} }}"""
+"""Division of sizes that rounds down, and its remainder, as jax writes them."""
+AT_LEAST_ONE = f"""
+      %bound = stablehlo.constant dense<1> : {I32}
+      %positive = stablehlo.compare GE, %n, %bound, SIGNED : ({I32}, {I32}) -> {I1}
+      stablehlo.custom_call @shape_assertion(%positive, %n) {{error_message = "n is empty", has_side_effect = true}} :
+        ({I1}, {I32}) -> ()"""
+
+
+def counted(body: str, *, asserted: bool = True, second: str = "") -> str:
+    """A line of numbers as long as `%r`, which `body` computes from the lengths %n of %x and %m of %y."""
+    m = f"%m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> {I32}" if second else ""
+    return f"""{JAX_DIVISION}
+    func.func @main(%x: tensor<?xf32>{second}) -> tensor<?xi32> {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> {I32}
+      {m}
+      {AT_LEAST_ONE if asserted else ""}
+      {body}
+      %size = stablehlo.reshape %r : ({I32}) -> tensor<1xi32>
+      %line = stablehlo.dynamic_iota %size, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+      return %line : tensor<?xi32> }}"""
+
+
+def lengths(graph: Graph, sizes: list[int]) -> list[int]:
+    """How long the line of `counted` is beside inputs of these lengths."""
+    return [len(run(graph, [np.zeros(n, np.float32)])[0]) for n in sizes]
+
+
+def named_by_data(graph: Graph) -> bool:
+    return any(isinstance(node.op, DynamicRange) for node in graph.walk())
+
+
+def scaled(factor: int, offset: int, divisor: int, which: int) -> str:
+    """floor((factor * n + offset) / divisor), or the remainder, as the value %q."""
+    return f"""
+      %factor = stablehlo.constant dense<{factor}> : {I32}
+      %offset = stablehlo.constant dense<{offset}> : {I32}
+      %divisor = stablehlo.constant dense<{divisor}> : {I32}
+      %p = stablehlo.multiply %n, %factor : {I32}
+      %t = stablehlo.add %p, %offset : {I32}
+      %d:2 = call @divmod(%t, %divisor) : ({I32}, {I32}) -> ({I32}, {I32})
+      %ten = stablehlo.constant dense<10> : {I32}
+      %r = stablehlo.add %d#{which}, %ten : {I32}"""
+
+
+@pytest.mark.parametrize("asserted", [True, False])
+@pytest.mark.parametrize(
+    ("factor", "offset", "divisor"), [(1, 0, 2), (1, 3, 4), (3, -1, 2), (-1, 0, 2), (-1, 1, 3), (1, -3, 2), (1, -5, 3)]
+)
+def test_jax_divides_sizes(factor: int, offset: int, divisor: int, asserted: bool) -> None:
+    sizes = [1, 2, 3, 4, 5, 8] if asserted else [0, 1, 2, 3, 4, 5, 8]
+    for which, wanted in enumerate(zip(*(divmod(factor * n + offset, divisor) for n in sizes), strict=True)):
+        graph = imported(counted(scaled(factor, offset, divisor, which), asserted=asserted))
+        assert not named_by_data(graph)
+        assert lengths(graph, sizes) == [10 + value for value in wanted]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("order", ["%n, %m", "%m, %n"])
+def test_jax_divides_a_size_by_another(order: str, which: int) -> None:
+    body = f"""{AT_LEAST_ONE.replace("%n", "%m").replace("%bound", "%b2").replace("%positive", "%p2")}
+      %d:2 = call @divmod({order}) : ({I32}, {I32}) -> ({I32}, {I32})
+      %r = stablehlo.add %d#{which}, %bound : {I32}"""
+    graph = imported(counted(body, second=", %y: tensor<?xf32>"))
+    assert not named_by_data(graph)
+    for n in range(1, 6):
+        for m in range(1, 5):
+            found = run(graph, [np.zeros(n, np.float32), np.zeros(m, np.float32)])[0]
+            assert len(found) == 1 + (divmod(n, m) if order == "%n, %m" else divmod(m, n))[which]
+
+
+def test_a_divisor_that_is_a_size_must_not_be_0() -> None:
+    graph = imported(counted(f"%r = stablehlo.divide %n, %m : {I32}", second=", %y: tensor<?xf32>"))
+    assert len(run(graph, [np.zeros(7, np.float32), np.zeros(2, np.float32)])[0]) == 3
+    with pytest.raises(ShapeMismatch, match="a size is divided by it"):
+        run(graph, [np.zeros(7, np.float32), np.zeros(0, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        ("%s = stablehlo.sign %t", [-1, -1, 0, 1, 1]),
+        ("%s = stablehlo.abs %t", [2, 1, 0, 1, 2]),
+        ("%s = stablehlo.maximum %t, %bound", [1, 1, 1, 1, 2]),
+        ("%s = stablehlo.minimum %n, %bound", [1, 1, 1, 1, 1]),
+    ],
+)
+def test_functions_of_sizes_are_sizes(body: str, values: list[int]) -> None:
+    text = f"""%three = stablehlo.constant dense<3> : {I32}
+      %t = stablehlo.subtract %n, %three : {I32}
+      {body} : {I32}
+      %r = stablehlo.add %s, %three : {I32}"""
+    graph = imported(counted(text))
+    assert not named_by_data(graph)
+    assert lengths(graph, [1, 2, 3, 4, 5]) == [3 + value for value in values]
+
+
+def asserting(condition: str, message: str = "no") -> str:
+    """An assertion of %c, which `condition` computes from the length %n."""
+    numbers = "".join(f"%c{i} = stablehlo.constant dense<{i}> : {I32}\n" for i in range(8))
+    return f"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> {I32}
+      %m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> {I32}
+      {numbers}
+      {condition}
+      stablehlo.custom_call @shape_assertion(%c, %n, %m) {{error_message = "{message}", has_side_effect = true}} :
+        ({I1}, {I32}, {I32}) -> ()
+      return %x : tensor<?xf32> }}"""
+
+
+def comparison(name: str, direction: str, right: str, left: str = "%n") -> str:
+    return f"%{name} = stablehlo.compare {direction}, {left}, {right}, SIGNED : ({I32}, {I32}) -> {I1}\n"
+
+
+def accepted(graph: Graph) -> list[int]:
+    """The lengths of %x, of those up to 8, that an assertion lets pass."""
+    found = []
+    for n in range(9):
+        try:
+            run(graph, [np.zeros(n, np.float32), np.zeros(2, np.float32)])
+            found.append(n)
+        except ShapeMismatch as mismatch:
+            assert "(no)" in str(mismatch)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "sizes"),
+    [
+        (comparison("c", "EQ", "%c3"), [3]),
+        (comparison("c", "NE", "%c3"), [0, 1, 2, 4, 5, 6, 7, 8]),
+        (comparison("c", "NE", "%c0"), [1, 2, 3, 4, 5, 6, 7, 8]),
+        (comparison("c", "GT", "%c3"), [4, 5, 6, 7, 8]),
+        (comparison("c", "LT", "%c3"), [0, 1, 2]),
+        (comparison("c", "NE", "%m"), [0, 1, 3, 4, 5, 6, 7, 8]),
+        (comparison("a", "GE", "%c3") + comparison("b", "LE", "%c5") + "%c = stablehlo.and %a, %b : {i1}", [3, 4, 5]),
+        (comparison("a", "LE", "%c1") + comparison("b", "EQ", "%c5") + "%c = stablehlo.or %a, %b : {i1}", [0, 1, 5]),
+        (comparison("a", "GE", "%c3") + comparison("b", "GE", "%c5") + "%c = stablehlo.xor %a, %b : {i1}", [3, 4]),
+        (comparison("a", "EQ", "%c3") + "%c = stablehlo.not %a : {i1}", [0, 1, 2, 4, 5, 6, 7, 8]),
+        (
+            "%q = stablehlo.remainder %n, %c3 : {i32}\n" + comparison("c", "EQ", "%c1", "%q"),
+            [1, 4, 7],
+        ),
+        (
+            comparison("a", "GE", "%c3")
+            + comparison("b", "GE", "%m")
+            + "%c = stablehlo.compare EQ, %a, %b, UNSIGNED : ({i1}, {i1}) -> {i1}",
+            [0, 1, 3, 4, 5, 6, 7, 8],
+        ),
+    ],
+)
+def test_assertions_on_sizes_are_exact(condition: str, sizes: list[int]) -> None:
+    assert accepted(imported(asserting(condition.replace("{i1}", I1).replace("{i32}", I32)))) == sizes
+
+
+def test_two_assertions_in_one_are_two_conditions() -> None:
+    both = comparison("a", "GE", "%m") + comparison("b", "EQ", "%c5") + f"%c = stablehlo.and %a, %b : {I1}"
+    assert [str(constraint) for constraint in imported(asserting(both)).constraints] == ["d0 >= d1", "d0 == 5"]
+
+
+def test_an_assertion_on_data_is_refused() -> None:
+    text = f"""func.func @main(%c: {I1}, %x: tensor<?xf32>) -> tensor<?xf32> {{
+      stablehlo.custom_call @shape_assertion(%c) {{error_message = "no", has_side_effect = true}} : ({I1}) -> ()
+      return %x : tensor<?xf32> }}"""
+    with pytest.raises(UnsupportedError) as caught:
+        imported(text)
+    assert caught.value.details[0]["reason"] == "a shape assertion that sizes do not decide: no"
+
+
+def test_windows_that_pad_as_much_as_they_need_stride_over_any_size() -> None:
+    """The padding of SAME with a stride of 2: (-n // -2 - 1) * 2 + 3 - n in all, its half before."""
+    x, one = "tensor<?xf32>", "tensor<1xi32>"
+    text = f"""{JAX_DIVISION}
+    func.func @most(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
+      %0 = stablehlo.maximum %a, %b : tensor<f32>
+      return %0 : tensor<f32> }}
+    func.func @main(%x: {x}) -> {x} {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : ({x}) -> {I32}
+      {AT_LEAST_ONE}
+      %two = stablehlo.constant dense<2> : {I32}
+      %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %minus = stablehlo.negate %n : {I32}
+      %q:2 = call @divmod(%minus, %two) : ({I32}, {I32}) -> ({I32}, {I32})
+      %twice = stablehlo.multiply %q#0, %two : {I32}
+      %0 = stablehlo.subtract %bound, %twice : {I32}
+      %total = stablehlo.subtract %0, %n : {I32}
+      %half:2 = call @divmod(%total, %two) : ({I32}, {I32}) -> ({I32}, {I32})
+      %rest = stablehlo.subtract %total, %half#0 : {I32}
+      %low = stablehlo.reshape %half#0 : ({I32}) -> {one}
+      %high = stablehlo.reshape %rest : ({I32}) -> {one}
+      {vector("line", "%low", "%high")}
+      %pads = stablehlo.reshape %line : (tensor<2xi32>) -> tensor<1x2xi32>
+      %size = stablehlo.constant dense<3> : {one}
+      %stride = stablehlo.constant dense<2> : {one}
+      %ones = stablehlo.constant dense<1> : {one}
+      %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %least, %size, %stride, %ones, %ones, %pads)
+        {{api_version = 2 : i32, called_computations = [@most]}} :
+        ({x}, tensor<f32>, {one}, {one}, {one}, {one}, tensor<1x2xi32>) -> {x}
+      return %r : {x} }}"""
+    graph = imported(text)
+    assert str(graph.outputs[0].type) == "f32[((d0 + 1)//(2))]" and not named_by_data(graph)
+    line = np.array([9, 1, 2, 3, 8, 4, 5], np.float32)
+    found = [run(graph, [line[:n]])[0].tolist() for n in (1, 2, 3, 4, 5, 6, 7)]
+    assert found == [[9], [9], [9, 2], [9, 3], [9, 3, 8], [9, 8, 8], [9, 3, 8, 5]]
 
 
 TWO_WORDS = [0x0123456789ABCDEF, 0xFEDCBA9876543210]

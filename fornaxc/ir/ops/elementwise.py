@@ -209,7 +209,7 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _dim_compare(fn: str, a: Dim, b: Dim) -> bool:
+def compare_dims(fn: str, a: Dim, b: Dim) -> bool:
     """Compare dims where the answer is the same for every size; `NotFoldable` where it depends."""
     difference = a - b
     if isinstance(difference, int):
@@ -239,7 +239,7 @@ class Compare(Op):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         a, b = arrays
         if is_symbolic(a) or is_symbolic(b):
-            compared = np.frompyfunc(lambda x, y: _dim_compare(self.fn, x, y), 2, 1)(a, b)
+            compared = np.frompyfunc(lambda x, y: compare_dims(self.fn, x, y), 2, 1)(a, b)
             return (np.asarray(compared).astype(np.bool_),)
         return (np.asarray(_COMPARE[self.fn](a, b)),)
 

@@ -93,7 +93,7 @@ def _evaluate(block: Any, arrays: list[Array]) -> list[Array]:
     inputs = [builder.input(TensorType(dtype_of(a.dtype), a.shape), f"x{n}") for n, a in enumerate(arrays)]
     x, i, y, j = inputs
     try:
-        results = BlockImporter(Program({}), builder, lifted=True).run(block, [x, i, y, j])
+        results = BlockImporter(Program({}, builder), builder, lifted=True).run(block, [x, i, y, j])
     except Broken:
         return []
     if not all(isinstance(r, Value) for r in results):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fornaxc.ir import compose as c
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import is_nonnegative
 from fornaxc.ir.graph import Value
 from fornaxc.ir.ops import Binary, Bitcast, Cast, Compare, Select, Unary
 from fornaxc.ir.types import DType
@@ -79,10 +78,7 @@ def integer_divide(b: GraphBuilder, fn: str, x: Value, y: Value) -> Value:
     dtype = x.type.dtype
     divisor = b.known(y)
     if divisor is not None and divisor.dtype == object:
-        return _divide_sizes(b, fn, x, y)
-    dividend = b.known(x)
-    if dividend is not None and dividend.dtype == object:
-        return _divide_sizes(b, fn, x, y)
+        divisor = None
     if divisor is not None and not bool((divisor == 0).any()) and not (dtype.is_signed and bool((divisor == -1).any())):
         return binary(b, fn, x, y)
     wide = wide_type(dtype)
@@ -102,13 +98,6 @@ def integer_divide(b: GraphBuilder, fn: str, x: Value, y: Value) -> Value:
 
 def _largest(dtype: DType) -> int:
     return (1 << dtype.bits) - 1
-
-
-def _divide_sizes(b: GraphBuilder, fn: str, x: Value, y: Value) -> Value:
-    """Division of tensor sizes, which folds to an expression of them where they are not negative."""
-    known = [value.reshape(-1).tolist() for value in (b.known(x), b.known(y)) if value is not None]
-    plain = len(known) == 2 and all(is_nonnegative(d) for side in known for d in side)
-    return b.emit(Binary("mod" if fn == "rem" and plain else fn), x, y)
 
 
 def integer_power(b: GraphBuilder, x: Value, y: Value) -> Value:

@@ -87,24 +87,14 @@ def _written_for(target: str) -> str:
 
 def shape_assertion(ctx: OpContext) -> list[Operand]:
     """A condition on the input sizes: recorded, and checked before each run."""
-    condition = ctx.value(0)
+    condition = ctx.sizes.condition(ctx.b, ctx.value(0))
     message = _message(ctx)
-    known = ctx.known(condition)
-    if known is not None:
-        ctx.refuse_unless(bool(known), f"a shape assertion that never holds: {message}")
-        return []
-    found = ctx.importer.program.predicates.get(condition)
-    if found is None:
-        raise Refused(f"a shape assertion that is not a comparison of sizes: {message}")
-    direction, left, right = found
-    if direction == "EQ":
-        ctx.b.require(left, "==", right, message)
-    elif direction in ("GE", "GT"):
-        ctx.b.require(left, ">=", right + (direction == "GT"), message)
-    elif direction in ("LE", "LT"):
-        ctx.b.require(right, ">=", left + (direction == "LT"), message)
-    else:
-        raise Refused(f"a shape assertion with {direction}: {message}")
+    if condition is None:
+        raise Refused(f"a shape assertion that sizes do not decide: {message}")
+    ctx.refuse_unless(condition.known is not False, f"a shape assertion that never holds: {message}")
+    if condition.known is None:
+        for left, relation, right in condition.requirements:
+            ctx.b.require(left, relation, right, message)
     return []
 
 

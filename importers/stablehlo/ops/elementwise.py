@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fornaxc.importers.stablehlo.context import OpContext, Refused
 from fornaxc.importers.stablehlo.ops import arithmetic as a
 from fornaxc.importers.stablehlo.ops import complex_numbers as z
+from fornaxc.importers.stablehlo.ops import size_arithmetic
 from fornaxc.importers.stablehlo.registry import stablehlo_op
-from fornaxc.importers.stablehlo.sizes import floor_division
 from fornaxc.importers.stablehlo.types import Complex, Operand, TensorInfo
 from fornaxc.ir import compose as c
 from fornaxc.ir.graph import Value
@@ -64,7 +66,9 @@ def absolute(ctx: OpContext) -> Operand:
     operand = ctx.operands[0]
     if isinstance(operand, Complex):
         return z.magnitude(ctx.b, operand)
-    return a.unary(ctx.b, "abs", ctx.value(0))
+    x = ctx.value(0)
+    size = size_arithmetic.computed(ctx, ctx.sizes.magnitude, x)
+    return a.unary(ctx.b, "abs", x) if size is None else size
 
 
 @stablehlo_op("stablehlo.sign", elementwise=True)
@@ -73,6 +77,9 @@ def sign(ctx: OpContext) -> Operand:
     if isinstance(operand, Complex):
         return z.sign(ctx.b, operand)
     x = ctx.value(0)
+    size = size_arithmetic.computed(ctx, ctx.sizes.sign, x)
+    if size is not None:
+        return size
     result = a.unary(ctx.b, "sign", x)
     if not x.type.dtype.is_float:
         return result
@@ -81,8 +88,8 @@ def sign(ctx: OpContext) -> Operand:
 
 
 @stablehlo_op("stablehlo.not", elementwise=True)
-def invert(ctx: OpContext) -> Value:
-    return a.unary(ctx.b, "not", ctx.value(0))
+def invert(ctx: OpContext) -> Operand:
+    return size_arithmetic.combined(ctx, "not", a.unary(ctx.b, "not", ctx.value(0)))
 
 
 @stablehlo_op("stablehlo.is_finite", elementwise=True)
@@ -186,21 +193,28 @@ def plain_binary(ctx: OpContext) -> Operand:
     fn = _BINARY[ctx.name]
     if ctx.has_complex:
         return z.binary(ctx.b, fn, *z.pair(ctx))
-    return a.binary(ctx.b, fn, *ctx.align(*ctx.values))
+    x, y = ctx.align(*ctx.values)
+    of_sizes = {"max": ctx.sizes.larger, "min": ctx.sizes.smaller}.get(fn)
+    size = size_arithmetic.computed(ctx, of_sizes, x, y) if of_sizes is not None else None
+    return size_arithmetic.combined(ctx, fn, a.binary(ctx.b, fn, x, y)) if size is None else size
 
 
 @stablehlo_op("stablehlo.divide", elementwise=True)
 def divide(ctx: OpContext) -> Operand:
-    if ctx.has_complex:
-        return z.divide(ctx.b, *z.pair(ctx))
-    x, y = ctx.align(*ctx.values)
-    return a.binary(ctx.b, "div", x, y) if x.type.dtype.is_float else a.integer_divide(ctx.b, "div", x, y)
+    return z.divide(ctx.b, *z.pair(ctx)) if ctx.has_complex else _division(ctx, "div")
 
 
 @stablehlo_op("stablehlo.remainder", elementwise=True)
 def remainder(ctx: OpContext) -> Value:
+    return _division(ctx, "rem")
+
+
+def _division(ctx: OpContext, fn: str) -> Value:
     x, y = ctx.align(*ctx.values)
-    return a.binary(ctx.b, "rem", x, y) if x.type.dtype.is_float else a.integer_divide(ctx.b, "rem", x, y)
+    if x.type.dtype.is_float:
+        return a.binary(ctx.b, fn, x, y)
+    size = size_arithmetic.computed(ctx, partial(ctx.sizes.divided, fn), x, y)
+    return a.integer_divide(ctx.b, fn, x, y) if size is None else size
 
 
 @stablehlo_op("chlo.mulhi", elementwise=True)
@@ -250,40 +264,16 @@ def compare(ctx: OpContext) -> Value:
         return z.equal(ctx.b, direction, *z.pair(ctx))
     x, y = ctx.align(*ctx.values)
     result = a.compare(ctx.b, direction, x, y, total=ctx.word("compare_type") == "TOTALORDER")
-    left, right = ctx.known(x), ctx.known(y)
-    if ctx.known(result) is None and left is not None and right is not None and left.size == right.size == 1:
-        ctx.importer.program.predicates[result] = (
-            direction,
-            left.reshape(-1).tolist()[0],
-            right.reshape(-1).tolist()[0],
-        )
-    return result
+    return size_arithmetic.compared(ctx, direction, x, y, result)
 
 
 @stablehlo_op("stablehlo.select", elementwise=True)
 def select(ctx: OpContext) -> Operand:
     predicate = ctx.value(0)
-    size = _size_quotient(ctx)
+    size = size_arithmetic.chosen(ctx)
     if size is not None:
         return size
     return ctx.part_wise(lambda x, y: ctx.b.emit(Select(), *ctx.align(predicate, x, y)), *ctx.operands[1:])
-
-
-def _size_quotient(ctx: OpContext) -> Value | None:
-    """A floor division of sizes, kept as an expression of them."""
-    x = ctx.operands[2]
-    if ctx.lifted or not isinstance(x, Value) or x.type.rank or not x.type.dtype.is_integer:
-        return None
-    sides = floor_division(ctx.op)
-    if sides is None:
-        return None
-    dims = [ctx.known(v) for v in map(ctx.importer.lookup, sides) if isinstance(v, Value)]
-    if len(dims) != 2 or dims[0] is None or dims[1] is None:
-        return None
-    top, bottom = (d.reshape(-1).tolist()[0] for d in dims if d is not None)
-    if bottom == 0:
-        return None
-    return c.cast(ctx.b, c.reshape(ctx.b, ctx.b.dims((top // bottom,)), ()), x.type.dtype)
 
 
 @stablehlo_op("stablehlo.clamp", elementwise=True)
