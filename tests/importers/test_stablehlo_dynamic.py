@@ -480,6 +480,11 @@ def test_windows_that_pad_as_much_as_they_need_stride_over_any_size() -> None:
     assert found == [[9], [9], [9, 2], [9, 3], [9, 3, 8], [9, 8, 8], [9, 3, 8, 5]]
 
 
+def test_a_message_shows_sizes_where_it_would_show_numbers() -> None:
+    graph = imported(asserting(comparison("c", "GE", "%m"), "rows {0} must be at least columns {1}, but found {0}"))
+    assert graph.constraints[0].why == "rows d0 must be at least columns d1"
+
+
 TWO_WORDS = [0x0123456789ABCDEF, 0xFEDCBA9876543210]
 THREE_WORDS = [0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFE, 7]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from fornaxc.importers.stablehlo.context import OpContext, Refused
+from fornaxc.importers.stablehlo.ops import size_arithmetic
 from fornaxc.importers.stablehlo.ops.arithmetic import unary
 from fornaxc.importers.stablehlo.ops.lapack import lapack_call
 from fornaxc.importers.stablehlo.ops.sort import top
@@ -99,10 +100,18 @@ def shape_assertion(ctx: OpContext) -> list[Operand]:
 
 
 def _message(ctx: OpContext) -> str:
-    """The assertion's message in one line, without the places where it would show numbers."""
+    """The assertion's message in one line, sizes in the places where it would show numbers."""
     text = ctx.string("error_message") or "the shapes do not fit"
     first = re.sub(r"\s+", " ", text).split(" Using the following polymorphic")[0].split(" Please see")[0]
-    return re.sub(r"[,.]?\s*but (found|got) \{\d+\}|\{\d+\}", "", first).strip(" .")
+    first = re.sub(r"[,.]?\s*but (found|got) \{\d+\}", "", first)
+    return re.sub(r"\{(\d+)\}", lambda place: _shown(ctx, int(place[1])), first).strip(" .")
+
+
+def _shown(ctx: OpContext, place: int) -> str:
+    """The size that a place of an assertion's message shows."""
+    operand = ctx.operands[place + 1] if place + 1 < len(ctx.operands) else None
+    size = size_arithmetic.entry(ctx, operand) if operand is not None else None
+    return "?" if size is None else str(size)
 
 
 def _top_k(ctx: OpContext) -> list[Operand]:
