@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from fornaxc.ir.binding import ShapeMismatch, check_constraints
-from fornaxc.ir.dims import Dim, single_symbol, static, substitute, symbols
+from fornaxc.ir.dims import Call, Dim, single_symbol, static, substitute, symbols
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.types import DType
 from fornaxc.verification.roles import Role, input_uses
-from fornaxc.verification.size_arguments import fitting_sizes
+from fornaxc.verification.size_arguments import assignments, conditions_of, fitting_sizes
 
 SIZES = (2, 5, 16, 32, 64, 128, 224, 1, 512)  # tried in this order for the symbolic dims
+FEW = 2  # choices of them below which others are searched for
 
 
 def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
@@ -40,11 +41,46 @@ def _choices(graph: Graph) -> Iterator[dict[str, int]]:
         return
     groups = equal_symbols(graph, names)
     ordered = list(dict.fromkeys(groups.values()))
+    found = []
     for spread in (True, False) if len(ordered) > 1 else (True,):
         for base in SIZES:
             chosen = {n: base + ordered.index(groups[n]) if spread else base for n in names}
             if fits(graph, chosen):
+                found.append(chosen)
                 yield chosen
+    if len(found) < FEW:
+        for sizes in _searched(graph, ordered):
+            chosen = {n: sizes[groups[n]] for n in names}
+            if chosen not in found and fits(graph, chosen):
+                yield chosen
+
+
+def _searched(graph: Graph, names: list[str]) -> Iterator[dict[str, int]]:
+    """Sizes that meet the conditions between them, found by trying; each choice prefers sizes that the one before has not."""
+    conditions = conditions_of(graph, 1)
+    numbers = {
+        n for constraint in graph.constraints for side in (constraint.left, constraint.right) for n in _numbers(side)
+    }
+    multiples = [n * k for n in sorted(numbers) for k in (1, 2, 3) if 0 < n * k <= max(SIZES)]
+    candidates = list(dict.fromkeys([*(n for n in SIZES if n > 1), *range(2, 13), *multiples, 1]))
+    seen = []
+    for _ in SIZES:
+        chosen = next(assignments(names, candidates, conditions, {}), None)
+        if chosen is None:
+            return
+        if chosen not in seen:
+            seen.append(chosen)
+            yield chosen
+        candidates.sort(key=lambda size: size in chosen.values())  # those that were chosen come last
+
+
+def _numbers(dim: Dim) -> set[int]:
+    """The numbers that a dim is written with."""
+    if isinstance(dim, int):
+        return {abs(dim)}
+    calls = [atom for monomial, _ in dim.terms for atom in monomial if isinstance(atom, Call)]
+    inner = [_numbers(side) for call in calls for side in (call.left, call.right)]
+    return {abs(factor) for _, factor in dim.terms}.union(*inner)
 
 
 def equal_symbols(graph: Graph, names: list[str]) -> dict[str, str]:

@@ -73,18 +73,18 @@ def fitting_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[SizeEntry, int
     entries = size_entries(graph)
     if not entries:
         return {}
-    conditions = _conditions(graph, min([1, *sizes.values()]))
+    conditions = conditions_of(graph, min([1, *sizes.values()]))
     numbers = {abs(d) for left, right, _ in conditions for d in (left, right) if isinstance(d, int)}
     candidates = list(dict.fromkeys([*sizes.values(), *sorted(n for n in numbers if 0 < n <= 4096), *SMALL]))
     names = list(dict.fromkeys(e.symbol for e in entries))
-    found = next(_assignments(names, candidates, conditions, dict(sizes)), None)
+    found = next(assignments(names, candidates, conditions, dict(sizes)), None)
     return None if found is None else {e: found[e.symbol] for e in entries}
 
 
 Condition = tuple[Dim, Dim, bool]  # left == right, or left <= right where the flag is not set
 
 
-def _conditions(graph: Graph, least: int) -> list[Condition]:
+def conditions_of(graph: Graph, least: int) -> list[Condition]:
     """What must hold of the sizes in the program, of which none is below `least`."""
     found: dict[Condition, None] = {}
     for constraint in graph.constraints:
@@ -117,7 +117,7 @@ def _holds(left: Dim, right: Dim, equal: bool) -> bool | None:
     return None
 
 
-def _assignments(
+def assignments(
     names: list[str], candidates: list[int], conditions: list[Condition], sizes: dict[str, int]
 ) -> Iterator[dict[str, int]]:
     """Numbers for the names that break no condition, one name after the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,12 @@ pytest.importorskip("jaxlib")
 
 from fornaxc.importers.stablehlo.importer import import_module
 from fornaxc.importers.stablehlo.reader import module_of, parse_text
+from fornaxc.ir.binding import check_constraints
+from fornaxc.ir.builder import GraphBuilder
+from fornaxc.ir.dims import parse_dim, symbol
 from fornaxc.ir.graph import Graph
 from fornaxc.ir.interpreter import run
+from fornaxc.ir.types import DType, TensorType
 from fornaxc.verification.inputs import generate, size_choices
 
 BATCH = """func.func @main(%n: tensor<i64>, %x: tensor<?x4xf32>) -> tensor<?x4xf32> {
@@ -67,3 +72,37 @@ def test_tensors_that_share_a_size_get_it_alike() -> None:
     sizes = next(size_choices(graph))
     assert sizes["d0"] == sizes["d1"]
     assert [r.shape for r in run(graph, list(generate(graph, sizes, 0).values()))] == [(sizes["d0"], 4)] * 2
+
+
+def conditioned(*conditions: str) -> Graph:
+    """Two inputs of lengths a and b, under conditions on them."""
+    b = GraphBuilder()
+    line = [b.input(TensorType(DType.F32, (symbol(name),)), name) for name in ("a", "b")]
+    for condition in conditions:
+        left, relation, right = condition.split(maxsplit=2)
+        b.require(parse_dim(left), relation, parse_dim(right), "it is so")
+    return b.finish(line, ["c", "d"])
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        ("a >= 2*b", "b >= 1"),
+        ("a == 3*b+1",),
+        ("b == a*a",),
+        ("a%6 == 0", "b%7 == 3"),
+        ("a >= 30", "40 >= a", "a+b == 41"),
+        ("a%b == 0", "a >= b+1"),
+        ("a//b == 4",),
+    ],
+)
+def test_sizes_meet_the_conditions_between_them(conditions: tuple[str, ...]) -> None:
+    graph = conditioned(*conditions)
+    found = list(islice(size_choices(graph), 2))
+    assert len(found) == 2 and found[0] != found[1]
+    for sizes in found:
+        check_constraints(graph.constraints, dict(sizes))
+
+
+def test_conditions_that_nothing_meets_have_no_sizes() -> None:
+    assert list(size_choices(conditioned("a >= b+1", "b >= a"))) == []
