@@ -10,7 +10,7 @@ from fornaxc.export.context import ExportContext, Tensor
 from fornaxc.export.elementwise import extreme, unary
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
-from fornaxc.ir.dims import static
+from fornaxc.ir.dims import product
 from fornaxc.ir.ops import Gru, LayerNorm, LocalResponseNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.ir.types import DType
 
@@ -34,11 +34,11 @@ def _rms_norm(c: ExportContext, op: RmsNorm, x: Tensor, scale: Tensor) -> Tensor
 
 @export(LocalResponseNorm)
 def _local_response_norm(c: ExportContext, op: LocalResponseNorm, x: Tensor) -> Tensor:
-    """Written out, as the window of LRN is centred: a product with a matrix of ones adds what lies in the window."""
-    size = static(input_type(c).shape[-1])
-    near = np.subtract.outer(np.arange(size), np.arange(size))  # of an operand from a result
-    window = ((near >= -op.before) & (near <= op.after)).astype(np.float32)
-    total = c.emit("MatMul", c.emit("Mul", x, x), c.literal(window))
+    """Written out, since the window of LRN is centred: a convolution with ones is the sum over it."""
+    size, shape = op.before + op.after + 1, input_type(c).shape
+    lines = c.reshape(c.emit("Mul", x, x), [product(shape[:-1]), 1, shape[-1]])
+    ones = c.literal(np.ones((1, 1, size), x.dtype.numpy))
+    total = c.reshape(c.emit("Conv", lines, ones, pads=[op.before, op.after]), shape)
     base = c.emit("Add", c.emit("Mul", total, c.scalar(op.alpha, x.dtype)), c.scalar(op.bias, x.dtype))
     return c.emit("Div", x, c.emit("Pow", base, c.scalar(op.beta, x.dtype)))
 

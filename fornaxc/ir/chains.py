@@ -139,7 +139,7 @@ def _copies(node: Node, batch: Batch) -> bool:
 
 
 def _keeps_ends(perm: tuple[int, ...]) -> bool:
-    return len(perm) <= COPIED_AXES + 2 and perm[0] == 0 and perm[-1] == len(perm) - 1
+    return 2 <= len(perm) <= COPIED_AXES + 2 and perm[0] == 0 and perm[-1] == len(perm) - 1
 
 
 def _images(node: Node) -> tuple[Value, ...]:

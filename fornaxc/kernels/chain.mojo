@@ -210,7 +210,8 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
 
 @extensibility.register("fx_chain")
 struct Chain:
-    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 floats [steps * FLOATS] and i64 images [1] as `chain_run` has them."""
+    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 floats [steps * FLOATS] and i64 images [1] as
+    `chain_run` has them."""
 
     @staticmethod
     def execute[

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LOOPS = 5  # around the innermost, which is over neighbours
+from fornaxc.ir.chains import COPIED_AXES
+
+LOOPS = COPIED_AXES + 1  # around the innermost, which is over neighbours
 
 
 @dataclass(frozen=True, slots=True)

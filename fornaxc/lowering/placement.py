@@ -76,7 +76,8 @@ def place(
     `pooled` has the nodes that take constants from pools, which are operands.
 
     What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. Channels that are cut
-    out are read where they are, by what can. A reshape is its operand, and so is what arithmetic reads again and again. Values that `become` another are never written by themselves.
+    out are read where they are, by what can. A reshape is its operand, and so is what arithmetic reads again and again.
+    Values that `become` another are never written by themselves.
     """
     homes = _homes(chain, set(results))
     homes.update((v, _Home(other, 0, True)) for v, other in become.items())

@@ -118,15 +118,17 @@ class Constness:
         inner = self.unbroadcast(value)
         if not self.is_constant(inner) or inner.type.rank != value.type.rank:
             return None
-        if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):
-            return self._line(b, inner, axis)
         size = inner.type.shape[axis]
         if size not in (1, channels):
             return None
-        return compose.expand(b, compose.reshape(b, inner, (size,)), (channels,))
+        if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):
+            line = self._line(b, inner, axis)
+        else:
+            line = compose.reshape(b, inner, (size,))
+        return None if line is None else compose.expand(b, line, (channels,))
 
     def _line(self, b: GraphBuilder, value: Value, axis: int) -> Value | None:
-        """The same of a literal that holds each number again and again."""
+        """The numbers along an axis of a literal that holds each again and again."""
         content = b.known(value)
         if content is None or content.dtype != value.type.dtype.numpy or not content.size:
             return None

@@ -22,6 +22,8 @@ def _find(value: Value, b: GraphBuilder, forms: Forms) -> Value | None:
     quotient = forms.binary(value, "div")
     if quotient is None or value.type.dtype is not DType.F32 or value.type.rank != 4:
         return None
+    if not isinstance(value.type.shape[-1], int):
+        return None
     x, divisor = quotient
     power = forms.power(divisor)
     shifted = forms.shifted(power[0]) if power else None

@@ -23,6 +23,8 @@ def find_repeat(graph: Graph) -> Graph:
         times = _times(node, b)
         if times is None:
             return None
+        if all(count == 1 for count in times):
+            return [node.inputs[0]]
         x, before = repeated.get(node.inputs[0], (node.inputs[0], (1,) * len(times)))
         times = tuple([a * b for a, b in zip(times, before, strict=True)])
         y = b.emit(Repeat(times), x)

@@ -74,6 +74,8 @@ def _continued(
     node: Node, b: GraphBuilder, facts: Constness, known: dict[Value, _Phases], uses: dict[Value, int]
 ) -> _Phases | None:
     """The phases of a function, or of a sum with one number a channel, of an image that is made of phases."""
+    if not isinstance(node.op, Binary | Unary):
+        return None
     for x, *rest in (node.inputs, node.inputs[::-1]):
         phases = known.get(x)
         if phases is None or uses[x] != 1:

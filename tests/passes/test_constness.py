@@ -55,3 +55,7 @@ def test_a_literal_that_repeats_its_numbers_is_one_number_a_channel() -> None:
     np.testing.assert_array_equal(content, line)
     assert facts.per_channel(b, repeated, 2, 4) is None
     assert facts.per_channel(b, mixed, 1, 3) is None
+    same = b.literal(np.full((2, 1, 4), 0.5, np.float32))
+    facts.catch_up(b)
+    wide = facts.per_channel(b, same, 1, 3)
+    assert wide is not None and wide.type.shape == (3,)

@@ -41,6 +41,11 @@ def test_rows_and_columns_are_one_repetition(batch: Dim) -> None:
     assert ops_of(gathered(columns, batch=batch)) == [Repeat((1, 1, 3, 1))]
 
 
+def test_a_gather_of_everything_is_its_operand() -> None:
+    found = find_repeat(gathered((1, [0, 1, 2])))
+    assert found.outputs == found.inputs
+
+
 @pytest.mark.parametrize(
     "index",
     [

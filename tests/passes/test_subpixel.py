@@ -11,7 +11,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dims import Dim, symbol
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import Conv, Pad
+from fornaxc.ir.ops import Binary, BroadcastTo, Conv, Iota, Pad
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
@@ -87,3 +87,26 @@ def test_each_place_in_the_window_has_its_filters(window: tuple[int, int], batch
 )
 def test_others_are_left(graph: Graph) -> None:
     assert all(shape[2:] != (1, 1) for shape in convolutions(graph))
+
+
+def test_nodes_without_operands_are_passed_by() -> None:
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.F32, (symbol("n"), 2, 3, 3)), "x")
+    wide = b.emit(Pad((0, 0, 0, 1), (0, 0, 1, 0)), x, compose.scalar(b, 0.0, DType.F32))
+    ramp = b.emit(Iota((symbol("n"), 4), 1, DType.F32))
+    graph = b.finish([wide, ramp, b.dims((symbol("n"), 3))], [])
+    assert len(split_phases(graph).nodes) == len(graph.nodes)
+    prepack(optimize(graph, "cpu"))
+
+
+def test_a_sum_with_one_number_for_all() -> None:
+    b = GraphBuilder()
+    x = b.input(TensorType(DType.F32, (symbol("n"), 4, 5, 6)), "x")
+    sides = (0, 0, 1, 1)
+    wide = b.emit(Pad(sides, sides, "constant", sides), x, compose.scalar(b, 0.0, DType.F32))
+    filters = numbers(6, 4, 2, 2)
+    w = b.weight(TensorType(DType.F32, filters.shape), lambda: filters)
+    y = b.emit(Conv((1, 1), (0, 0), (0, 0), (1, 1), 1), wide, w)
+    offset = b.literal(np.full((1, 1, 10, 12), 0.5, np.float32))
+    graph = b.finish([b.emit(Binary("add"), y, b.emit(BroadcastTo(y.type.shape), offset))], [])
+    assert convolutions(graph)[-1] == (24, 4, 1, 1)
