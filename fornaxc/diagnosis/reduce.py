@@ -235,7 +235,7 @@ def _dims(graph: Graph) -> list[int]:
 def _reseeded(case: Case, work: _Work) -> Search[tuple[Case, bool, bool]]:
     """Seeded numbers in place of the model's, as far as it still fails; whether weights and inputs of the source stayed."""
     held, has_inputs = kinds_of(case.graph), bool(case.graph.inputs)
-    for kinds, inputs in _plans(held):
+    for kinds, inputs in _plans(held, has_inputs):
         cases = [seeded(case, seed, kinds=kinds, inputs=inputs, positive=p) for seed in SEEDS for p in (False, True)]
         found = yield from work.failing(cases)
         if found:
@@ -244,10 +244,15 @@ def _reseeded(case: Case, work: _Work) -> Search[tuple[Case, bool, bool]]:
     return case, bool(held), has_inputs
 
 
-def _plans(held: frozenset[Kind]) -> Sequence[tuple[frozenset[Kind], bool]]:
+def _plans(held: frozenset[Kind], has_inputs: bool) -> Sequence[tuple[frozenset[Kind], bool]]:
     """Which kinds of weights are seeded, and whether inputs are, best first: integers may steer the program."""
     choices = dict.fromkeys([held, held & {Kind.FLOATS}, frozenset[Kind]()])
-    every = [(kinds, inputs) for inputs in (True, False) for kinds in choices if kinds or inputs]
+    every = [
+        (kinds, inputs)
+        for inputs in ((True, False) if has_inputs else (False,))
+        for kinds in choices
+        if kinds or inputs
+    ]
     return sorted(every, key=lambda plan: not plan[0])
 
 

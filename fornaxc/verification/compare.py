@@ -19,7 +19,7 @@ class Tolerance:
     """Elements agree where |value - reference| <= atol * scale + rtol * |reference|, or where at most `ulp` numbers lie between them.
 
     The scale is max(1, largest |reference| of the element's kind), or 1 where it is not `scaled`, as for integers and an atol that a user
-    stated. Elements are of one kind but where a magnitude of at least `GAP` is at least `GAP` times as large as every smaller one, as the
+    stated. Elements are of one kind but where one magnitude of at least `GAP` is at least `GAP` times as large as every smaller one, as the
     fill of a mask is: the smaller ones are then of another kind, and these may be again.
     """
 
@@ -57,7 +57,8 @@ def _scales(magnitudes: Array) -> Array | float:
 
 
 def _gaps(line: Array) -> list[tuple[float, float]]:
-    """The magnitudes on both sides of each gap, smallest first. Those that lie so far apart have binades between them that hold none."""
+    """The magnitudes on both sides of each gap above which there is one magnitude, smallest first. Those that lie so far apart have binades between
+    them that hold none."""
     binades = line.view(np.int64) >> 52
     found = []
     for low, high in pairwise(np.flatnonzero(np.bincount(binades)).tolist()):
@@ -66,7 +67,8 @@ def _gaps(line: Array) -> list[tuple[float, float]]:
             above = float(np.min(line, where=binades >= high, initial=np.inf))
             if above >= GAP * max(1.0, below):
                 found.append((below, above))
-    return found
+    ends = [*found, (float(line.max()), np.inf)]
+    return [gap for gap, (top, _) in zip(found, ends[1:], strict=True) if gap[1] == top]
 
 
 DECADES = tuple(range(-6, 4))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from fornaxc.ir.binding import ShapeMismatch, check_constraints
-from fornaxc.ir.dims import Call, Dim, single_symbol, static, substitute, symbols
+from fornaxc.ir.dims import Call, Dim, single_symbol, static, substitute, symbol, symbols
 from fornaxc.ir.graph import Array, Graph
 from fornaxc.ir.types import DType
 from fornaxc.verification.roles import Role, input_uses
@@ -49,15 +49,20 @@ def _choices(graph: Graph) -> Iterator[dict[str, int]]:
                 found.append(chosen)
                 yield chosen
     if len(found) < FEW:
-        for sizes in _searched(graph, ordered):
+        for sizes in _searched(graph, ordered, {n: symbol(leader) for n, leader in groups.items()}):
             chosen = {n: sizes[groups[n]] for n in names}
             if chosen not in found and fits(graph, chosen):
                 yield chosen
 
 
-def _searched(graph: Graph, names: list[str]) -> Iterator[dict[str, int]]:
-    """Sizes that meet the conditions between them, found by trying; each choice prefers sizes that the one before has not."""
-    conditions = conditions_of(graph, 1)
+def _searched(graph: Graph, names: list[str], leaders: Mapping[str, Dim]) -> Iterator[dict[str, int]]:
+    """Sizes that meet the conditions between them, found by trying; each choice prefers sizes that the one before has not.
+
+    `names` are those of the symbols that stand for all that equal them, their `leaders`.
+    """
+    conditions = [
+        (substitute(left, leaders), substitute(right, leaders), equal) for left, right, equal in conditions_of(graph, 1)
+    ]
     numbers = {
         n for constraint in graph.constraints for side in (constraint.left, constraint.right) for n in _numbers(side)
     }

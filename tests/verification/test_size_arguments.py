@@ -75,13 +75,13 @@ def test_tensors_that_share_a_size_get_it_alike() -> None:
 
 
 def conditioned(*conditions: str) -> Graph:
-    """Two inputs of lengths a and b, under conditions on them."""
+    """Inputs of lengths a, b and c, under conditions on them."""
     b = GraphBuilder()
-    line = [b.input(TensorType(DType.F32, (symbol(name),)), name) for name in ("a", "b")]
+    line = [b.input(TensorType(DType.F32, (symbol(name),)), name) for name in ("a", "b", "c")]
     for condition in conditions:
         left, relation, right = condition.split(maxsplit=2)
         b.require(parse_dim(left), relation, parse_dim(right), "it is so")
-    return b.finish(line, ["c", "d"])
+    return b.finish(line, ["x", "y", "z"])
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,7 @@ def conditioned(*conditions: str) -> Graph:
         ("a >= 30", "40 >= a", "a+b == 41"),
         ("a%b == 0", "a >= b+1"),
         ("a//b == 4",),
+        ("a == b", "b == 3*c+1"),
     ],
 )
 def test_sizes_meet_the_conditions_between_them(conditions: tuple[str, ...]) -> None:

@@ -218,3 +218,11 @@ def test_a_stated_atol_is_not_scaled(graph: Graph, tmp_path: Path) -> None:
     for off, verdict in ((0.0005, "pass"), (0.01, "fail")):
         value = {"two": reference["two"] + np.array([0, off], np.float32)}
         assert verdict_of(compare_outputs(value, reference, of_command)) == verdict
+
+
+def test_large_numbers_that_differ_are_no_fill() -> None:
+    """What cancels to 0 beside numbers as large as its terms may be off by their rounding."""
+    tolerance = Tolerance(1e-5, 1e-5, "default")
+    near = np.array([123456.0, 0.0, 150000.0])
+    assert tolerance.bounds(near)[1] == pytest.approx(1.5)
+    assert tolerance.bounds(np.array([1e9, 0.0, 1e9, 2.0]))[1] == pytest.approx(2e-5)
