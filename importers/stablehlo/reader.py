@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,8 +117,10 @@ def _decoded(data: bytes, label: str) -> str:
     """The text of a file. `ModelError` with the place of the first byte that no text has: one that is not UTF-8, or a zero."""
     if is_utf16(data[:HEAD_BYTES]):
         raise ModelError(f"{label}: the text is UTF-16, not UTF-8", code=Code.NOT_PARSED, hint="save the text as UTF-8")
+    mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    data = data[mark:]
     try:
-        text, wrong = data.decode("utf-8-sig"), -1
+        text, wrong = data.decode(), -1
     except UnicodeDecodeError as error:
         text, wrong = "", error.start
     zero = data.find(b"\0")
@@ -130,7 +133,7 @@ def _decoded(data: bytes, label: str) -> str:
     raise ModelError(
         f"{label}:{line}:{column}: the text has {problem}",
         code=Code.NOT_PARSED,
-        details=[{"line": line, "column": column, "offset": at, "problem": problem}],
+        details=[{"line": line, "column": column, "offset": mark + at, "problem": problem}],
         hint="save the text as UTF-8" if at == wrong else WRITE_AGAIN,
     )
 

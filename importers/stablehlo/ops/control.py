@@ -85,7 +85,7 @@ def _common(x: TensorType, y: TensorType) -> TensorType:
         raise Invalid(f"branches give {x} and {y}")
     if not _may_agree(x, y):
         raise Refused(
-            f"branches give {x} and {y}, whose sizes are never the same: a result has one size, whichever runs"
+            f"branches give {x} and {y}, which no sizes of 1 and more make the same: a result has one size, whichever runs"
         )
     return x.with_shape(
         tuple(
