@@ -60,7 +60,7 @@ def local_norm(y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int, window: IP, nu
         sync_parallelize(work, threads)
 
 
-@extensibility.register("fx_local_norm")
+@extensibility.register("fx_lrn")
 struct LocalNorm:
     """Output [rows, n] of x [rows, n], i64 window [2] and f32 numbers [3] as `local_norm` has them."""
 

@@ -53,7 +53,7 @@ def _local_response_norm(c: LoweringContext, op: LocalResponseNorm, x: TensorVal
     assert c.node is not None
     dims = c.node.inputs[0].type.shape
     window, numbers = np.array([op.before, op.after], np.int64), np.array([op.alpha, op.beta, op.bias], np.float32)
-    return _over_rows(c, "fx_local_norm", x, dims, len(dims) - 1, [c.literal(window), c.literal(numbers)])
+    return _over_rows(c, "fx_lrn", x, dims, len(dims) - 1, [c.literal(window), c.literal(numbers)])
 
 
 def _normalization(

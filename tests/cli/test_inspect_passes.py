@@ -74,6 +74,8 @@ def test_a_pass_that_is_left_out_or_not_for_the_target_says_so(cli: Cli, model: 
     document = cli("inspect", model, "--passes", "-t", "nvidia", "-O", "2", "--json").document
     assert {name for name, row in rows(document).items() if row["left_out"]} == {
         "chain-kernels",
+        "find-local-norm",
+        "find-repeat",
         "flatten-volumes",
         "fuse-attention",
         "fuse-conv",
@@ -81,6 +83,7 @@ def test_a_pass_that_is_left_out_or_not_for_the_target_says_so(cli: Cli, model: 
         "fuse-quantized",
         "pack-recurrence",
         "scale-channels",
+        "split-phases",
     }
     assert not rows(cli("inspect", model, "--passes", "-t", "nvidia", "--json").document)["fuse-conv"]["left_out"]
 

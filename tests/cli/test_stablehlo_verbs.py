@@ -110,7 +110,7 @@ def artifact() -> bytes:
 BAD = {
     "text": (identity("stablehlo.add %a : tensor<2xf32>"), 4, ":2:", "hint: the text must be StableHLO"),
     "byte after a mark": (
-        b"\xef\xbb\xbf// a\n// \xff\n",
+        b"\xef\xbb\xbfmodule {}\n// \xff\n",
         4,
         ":2:4: the text has the byte 0xff",
         "hint: save the text as UTF-8",

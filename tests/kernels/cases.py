@@ -471,7 +471,7 @@ def local_norm(
     with np.errstate(all="ignore"):
         (wanted,) = LocalResponseNorm(before, after, alpha, beta, bias).evaluate(x)
     given = [x, integers(before, after), np.array([alpha, beta, bias], np.float32)]
-    return Case(f"local norm, {name}", "local_norm", given, [wanted])
+    return Case(f"local norm, {name}", "lrn", given, [wanted])
 
 
 def local_norm_cases() -> list[Case]:

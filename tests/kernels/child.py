@@ -32,7 +32,7 @@ SIGNATURES: dict[str, tuple[list[str], list[str], int]] = {
     **{f"reduce_{t}{kind}": ([f"{t} o n i"], [f"{t} o 1 i"], 0) for t in "fi" for kind in range(4)},
     "softmax": (["f r n", "i 1"], ["f r n"], 0),
     "normalize": (["f r n", "f n", "f n", "f 1", "i 1"], ["f r n"], 0),
-    "local_norm": (["f r n", "i 2", "f 3"], ["f r n"], 0),
+    "lrn": (["f r n", "i 2", "f 3"], ["f r n"], 0),
     "product_i": (["i b m k", "i bw k n"], ["i b m n"], 0),
     "product_d": (["d b m k", "d bw k n"], ["d b m n"], 0),
     **{
