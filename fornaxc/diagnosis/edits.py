@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fornaxc.export.shape import is_onnx_pad
 from fornaxc.ir.dead import drop_dead
 from fornaxc.ir.dims import Dim, DimExpr, symbols
 from fornaxc.ir.dims import substitute as substitute_dim
 from fornaxc.ir.graph import Array, Constant, Constraint, Graph, Node, Value
 from fornaxc.ir.interpreter import trace
-from fornaxc.ir.ops import Op
+from fornaxc.ir.ops import Op, Pad
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.verification.tolerances import Stated
 
@@ -140,7 +141,12 @@ def tidy(case: Case) -> Case:
 
 def resized(case: Case, old: int, new: int) -> Case | None:
     """The case with `new` in place of the size `old` everywhere, inputs and constants cut; None where it does not fit."""
-    return _with_dims(case, lambda d: new if d == old else d)
+    found = _with_dims(case, lambda d: new if d == old else d)
+    return found if found is not None and all(map(_is_in_onnx, found.graph.nodes)) else None
+
+
+def _is_in_onnx(node: Node) -> bool:
+    return not isinstance(node.op, Pad) or is_onnx_pad(node.op, node.inputs[0].type)
 
 
 def pinned(case: Case) -> Case | None:

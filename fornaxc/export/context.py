@@ -35,10 +35,12 @@ class ExportContext:
     """The state of one export. Rules read `node` and use the helpers; they keep nothing of it.
 
     `constants` are the initializers by name, in order; they load when the model is written. All stand at the top level,
-    where the bodies of control flow see them.
+    where the bodies of control flow see them. Where it is not `exact`, rules use the operator that means the operation, though onnxruntime's
+    kernel may treat NaN otherwise.
     """
 
-    def __init__(self, reserved: Sequence[str] = ()) -> None:
+    def __init__(self, reserved: Sequence[str] = (), exact: bool = True) -> None:
+        self.exact = exact
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Constant] = {}
         self.node: Node | None = None

@@ -56,8 +56,18 @@ _COMPOSED: dict[str, Function] = {
 }
 
 
+_NAMED: dict[str, tuple[str, dict[str, str]]] = {
+    "relu": ("Relu", {}),
+    "gelu": ("Gelu", {}),
+    "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
+}
+
+
 @export(Unary)
 def _unary(c: ExportContext, op: Unary, x: Tensor) -> Tensor:
+    if op.fn in _NAMED and not c.exact and x.dtype.is_float and x.dtype.bits >= 16:
+        name, attributes = _NAMED[op.fn]
+        return c.raw(name, [x], (x.dtype,), **attributes)[0]
     return unary(c, op.fn, x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product as cartesian
 
 import numpy as np
@@ -13,7 +14,7 @@ from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
 from fornaxc.ir.dims import Dim, product, static
 from fornaxc.ir.ops import Conv, MatMul, Pool
-from fornaxc.ir.types import DType
+from fornaxc.ir.types import DType, TensorType
 
 
 @export(MatMul)
@@ -73,11 +74,30 @@ def _seen(c: ExportContext, padded: Tensor, axis: int, tap: int, out: Dim, strid
     return c.slice(padded, c.size(start), c.size(start + (out - 1) * stride + 1), [axis], [stride])
 
 
+_POOLED = (DType.F16, DType.F32, DType.F64)
+
+
+def _is_onnx_pool(op: Pool, x: TensorType) -> bool:
+    """Whether MaxPool or AveragePool is a pool: over all axes but the first two, with less padding than the window is wide."""
+    narrow = all(max(sides) < size for *sides, size in zip(op.low, op.high, op.window, strict=True))
+    return x.dtype in _POOLED and not op.channels_last and x.rank == len(op.window) + 2 and narrow
+
+
+def _onnx_pool(c: ExportContext, op: Pool, x: Tensor) -> Tensor:
+    sizes = {"kernel_shape": op.window, "strides": op.strides, "pads": [*op.low, *op.high], "dilations": op.dilations}
+    if op.fn == "max":
+        return c.raw("MaxPool", [x], (x.dtype,), **sizes)[0]
+    (mean,) = c.raw("AveragePool", [x], (x.dtype,), count_include_pad=1, **sizes)
+    return c.emit("Mul", mean, c.scalar(math.prod(op.window), x.dtype))
+
+
 @export(Pool)
 def _pool(c: ExportContext, op: Pool, x: Tensor) -> Tensor:
     """Axis by axis: the positions of the window along one axis are slices, joined by max or sum."""
     assert c.node is not None
     dtype = x.dtype
+    if not c.exact and _is_onnx_pool(op, input_type(c)):
+        return _onnx_pool(c, op, x)
     if op.fn == "sum" and dtype.is_float and dtype is not DType.F64:
         x = c.cast(x, DType.F32)
     fill = c.scalar(0, x.dtype) if op.fn == "sum" else c.literal(np.array(identity("max", x.dtype), x.dtype.numpy))

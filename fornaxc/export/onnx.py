@@ -42,12 +42,14 @@ EXTERNAL_FROM = 1024  # bytes; smaller constants stay in the model file
 ALIGNMENT = 4096  # of external tensors, so that they can be mapped
 
 
-def export_onnx(graph: Graph) -> onnx.ModelProto:
+def export_onnx(graph: Graph, exact: bool = True) -> onnx.ModelProto:
     """`graph` as a model whose initializers are all inside it.
 
+    Where it need not be `exact`, pools, pads, relu and GELU are ONNX's own operators, which the importer reads as the same operations and which onnxruntime
+    computes otherwise where there are NaN.
     Raises UnsupportedError for what onnxruntime has no tensors for, and where the model would pass protobuf's 2 GB (use `save_onnx`).
     """
-    model, constants = _skeleton(graph)
+    model, constants = _skeleton(graph, exact)
     size = sum(c.type.nbytes for c in constants.values())
     if size > 1 << 31:
         raise UnsupportedError(
@@ -101,9 +103,9 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
-def _skeleton(graph: Graph) -> tuple[onnx.ModelProto, dict[str, Constant]]:
+def _skeleton(graph: Graph, exact: bool = True) -> tuple[onnx.ModelProto, dict[str, Constant]]:
     """The model without initializers, and these."""
-    c = ExportContext([*graph.input_names, *graph.output_names])
+    c = ExportContext([*graph.input_names, *graph.output_names], exact)
     inputs = [Tensor(v.name, v.type.dtype) for v in graph.inputs]
     for value, tensor in zip(graph.inputs, inputs, strict=True):
         c.check(tensor.dtype)

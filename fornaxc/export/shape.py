@@ -136,11 +136,21 @@ def _strided_slice(
     return c.emit("Slice", x, starts, ends, c.literal(np.arange(len(op.sizes))), steps)
 
 
+def is_onnx_pad(op: Pad, x: TensorType) -> bool:
+    """Whether ONNX has a pad: one by reflection adds fewer elements than there are, as far as sizes are known."""
+    sides = zip(op.low, op.high, x.shape, strict=True)
+    return op.mode != "reflect" or all(
+        p < d for *pads, d in sides for p in pads if isinstance(p, int) and isinstance(d, int)
+    )
+
+
 @export(Pad)
 def _pad(c: ExportContext, op: Pad, x: Tensor, *fill: Tensor) -> Tensor:
     if not op.low:
         return c.emit("Identity", x)
     if op.mode != "constant":
+        if not c.exact and is_onnx_pad(op, input_type(c)):
+            return c.raw("Pad", [x, c.shape([*op.low, *op.high])], (x.dtype,), mode=op.mode)[0]
         for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
             if (low, high) != (0, 0):
                 x = c.emit("Gather", x, _mirror(c, op.mode, input_type(c).shape[axis], low, high), axis=axis)

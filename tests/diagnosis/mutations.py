@@ -101,7 +101,7 @@ def _less_one(c: Any, product: Any, xs: tuple[Any, ...]) -> Any:
     from max.graph import ops
 
     left, right = xs
-    return ops.sub(product, ops.mul(left[:, :, :, 7:8], right[:, :, 7:8, :]))
+    return ops.sub(product, ops.mul(left[..., -1:], right[..., -1:, :]))
 
 
 # -- axes

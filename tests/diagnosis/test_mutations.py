@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutation_verdict import X, verdict_on
+from mutation_verdict import X, read_back, verdict_on
 from mutations import LARGE, MUTATIONS, model_with
 
 from fornaxc.diagnosis.bisect import Found, bisect
@@ -15,9 +14,8 @@ from fornaxc.diagnosis.checks import WRONG, verify_check
 from fornaxc.diagnosis.edits import Case
 from fornaxc.diagnosis.reduce import Reduced, reduce
 from fornaxc.diagnosis.rounds import drive
-from fornaxc.diagnosis.writing import write_case
 from fornaxc.importers.onnx.importer import import_onnx
-from fornaxc.ir.graph import Graph, Origin
+from fornaxc.ir.graph import Graph
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify import programs
@@ -92,17 +90,5 @@ def test_reduction_ends_with_a_few_nodes(
         print(name, r.nodes_before, "->", r.nodes, r.own_weights, r.own_inputs, list(r.trail))
     assert {n: r.nodes for n, r in found.items() if r.nodes >= 5} == {}
     assert {n: r.signature for n, r in found.items() if r.signature != WRONG} == {}
-    again = {name: check([_read_back(name, r.case, tmp_path)]) for name, r in found.items()}
+    again = {name: check([read_back(name, r.case, tmp_path)]) for name, r in found.items()}
     assert {n: s for n, (s,) in drive(again, options).items() if s != WRONG} == {}
-
-
-def _read_back(name: str, case: Case, folder: Path) -> Case:
-    """The case as its file gives it, its nodes named so that the fault is planted there too."""
-    path = folder / f"{name}.onnx"
-    write_case(case, path)
-    assert name.encode() not in path.read_bytes()
-    graph = import_onnx(path)
-    nodes = tuple(
-        replace(n, origin=Origin(f"{name}/{i}", n.origin.op, n.origin.opset)) for i, n in enumerate(graph.nodes)
-    )
-    return Case(replace(graph, nodes=nodes), case.inputs)

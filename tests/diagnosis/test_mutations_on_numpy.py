@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutation_verdict import X, verdict_on
+from mutation_verdict import X, read_back, verdict_on
 from mutations import LARGE, MUTATIONS, model_with
 from numpy_device import NumpyDevice
 
@@ -75,3 +75,11 @@ def test_it_is_found_among_nine_hundred_nodes(name: str, tmp_path: Path) -> None
     assert found.node is not None and found.node.origin.node.split("/")[0] == name
     reduced = drive_with({"r": reduce([Case(graph, (X,))], verify_check())}, NumpyDevice(faulty_node))["r"]
     assert reduced.signature == WRONG and reduced.nodes < 5
+
+
+@pytest.mark.parametrize("name", ["max_pool_window", "pad_sides", "conv_activation"])
+def test_the_file_of_a_reduced_model_fails_as_it_does(name: str, tmp_path: Path) -> None:
+    _, graph, _ = program_of(name, tmp_path)
+    reduced = drive_with({"r": reduce([Case(graph, (X,))], verify_check())}, NumpyDevice(faulty_node))["r"]
+    again = drive_with({"c": verify_check()([read_back(name, reduced.case, tmp_path)])}, NumpyDevice(faulty_node))["c"]
+    assert again == [WRONG]
