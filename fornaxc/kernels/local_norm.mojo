@@ -5,8 +5,9 @@ from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
-from std.math import exp, log, sqrt
+from std.math import exp, isnan, log, sqrt
 from std.memory import alloc
+from std.utils.numerics import inf
 from .conv import FP, IP, V, W, ld, st
 
 comptime SMALL = 16384  # elements below which one thread is quicker
@@ -18,7 +19,9 @@ def _to_the_power(v: V, beta: Float32) -> V:
     if beta == 0.75:
         var root = sqrt(v)
         return V(1) / (root * sqrt(root))
-    return exp(log(v) * V(-beta))
+    var limit = V(0) if beta > 0 else V(1) if beta == 0 else V(inf[DType.float32]())
+    var found = v.eq(V(inf[DType.float32]())).select(limit, exp(log(v) * V(-beta)))
+    return isnan(v).select(v, found)
 
 
 @no_inline
