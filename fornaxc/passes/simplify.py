@@ -43,9 +43,7 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
             return [compose.reshape(b, x, node.outputs[0].type.shape)]
         case Select() if (chosen := _choice(b, x, made)) is not None:
             return [node.inputs[1] if chosen else node.inputs[2]]
-        case Slice(starts=starts, sizes=sizes, steps=steps) if (
-            sizes == x.type.shape and not any(starts) and all(s == 1 for s in steps)
-        ):
+        case Slice() if _is_whole(op, x):
             return [x]
         case Concat() if len(node.inputs) == 1:
             return [x]
@@ -64,6 +62,11 @@ def _simpler(node: Node, b: GraphBuilder, made: dict[Value, Node]) -> Sequence[V
     return None
 
 
+def _is_whole(cut: Slice, x: Value) -> bool:
+    """Whether a slice has all elements of a value, in their order."""
+    return cut.sizes == x.type.shape and not any(cut.starts) and all(s == 1 for s in cut.steps)
+
+
 def _rejoined(b: GraphBuilder, operands: Sequence[Value], axis: int, made: dict[Value, Node]) -> list[Value]:
     """What a concatenation joins, neighbouring slices of one value as one slice, or as the value where they are all of it."""
     found: list[Value] = []
@@ -77,8 +80,7 @@ def _rejoined(b: GraphBuilder, operands: Sequence[Value], axis: int, made: dict[
             continue
         assert node is not None
         (x,) = node.inputs
-        is_whole = longer.sizes == x.type.shape and not any(longer.starts) and all(s == 1 for s in longer.steps)
-        found[-1] = x if is_whole else b.emit(longer, x)
+        found[-1] = x if _is_whole(longer, x) else b.emit(longer, x)
         cut = Node(longer, (x,), (found[-1],), node.origin)
     return found
 
