@@ -1,4 +1,4 @@
-"""Chains: groups of convolutions and of what lies between them, each of which can run as one kernel."""
+"""Chains: groups of convolutions, linear layers among them, and of what lies between them, each of which can run as one kernel."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from dataclasses import dataclass
 from fornaxc.ir.dims import Dim, bare_symbols_of, static, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import (
+    Attention,
     Binary,
     BroadcastTo,
     Concat,
     ConvNhwc,
+    LayerNorm,
     LocalResponseNorm,
     Pad,
     Pool,
     Reduce,
     Repeat,
     Reshape,
+    RmsNorm,
     Slice,
+    Softmax,
     Transpose,
     Unary,
 )
 from fornaxc.ir.types import DType
 
 ARITHMETIC = ("add", "sub", "mul", "div")
-FUNCTIONS = ("relu", "sigmoid", "silu", "tanh")
+FUNCTIONS = ("relu", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh")
 COPIED_AXES = 4  # between the first and the last that what moves elements can have
+_KERNELS = (Attention, Concat, LayerNorm, LocalResponseNorm, RmsNorm, Softmax, Transpose)  # MAX fuses them with nothing
 LEAST = 4  # convolutions and pools of a chain: fewer are kernels of their own
 
 Chain = tuple[Node, ...]
@@ -78,6 +83,7 @@ def schedule(graph: Graph) -> list[Node | Chain]:
     if batch is None:
         return list(graph.nodes)
     stages = _stages(graph, batch)
+    varying = _varying(graph)
     plain: dict[int, list[Node]] = {}
     chained: dict[int, list[Node]] = {}
     for node in graph.nodes:
@@ -86,7 +92,7 @@ def schedule(graph: Graph) -> list[Node | Chain]:
     for stage in range(max(stages.values(), default=-1) + 1):
         steps += plain.get(stage, [])
         links = chained.get(stage, [])
-        kept = _leading_to_windows(links)
+        kept = _worth_a_step(links, varying)
         if sum(_is_window(node) for node in kept) < LEAST:
             steps += links
             continue
@@ -96,9 +102,11 @@ def schedule(graph: Graph) -> list[Node | Chain]:
 
 
 def is_link(node: Node, batch: Batch) -> bool:
-    """Whether a node can be part of a chain: f32 of known sizes for an image, with elements."""
+    """Whether a node can be part of a chain: f32 of known sizes for an image, with elements. A mask of bools is brought as f32."""
     values = (*node.inputs, *node.outputs)
-    if not all(v.type.dtype is DType.F32 and batch.fits(v) and 0 not in v.type.shape for v in values):
+    if not all(batch.fits(v) and 0 not in v.type.shape for v in values):
+        return False
+    if any(v.type.dtype is not DType.F32 for v in values if v is not mask_of(node)):
         return False
     if not isinstance(batch.size, int) and not batch.is_image(node.outputs[0]):
         return False
@@ -109,16 +117,22 @@ def is_link(node: Node, batch: Batch) -> bool:
         case Reduce(fn=fn, axes=axes):
             return image and fn in ("sum", "mean") and axes == (1, 2)
         case Binary(fn=fn):
-            return image and fn in ARITHMETIC
+            return values[0].type.rank > 1 and fn in ARITHMETIC
         case Unary(fn=fn):
-            return image and fn in FUNCTIONS
+            return values[0].type.rank > 1 and fn in FUNCTIONS
         case BroadcastTo(shape=shape):
-            kept = [have == wanted for have, wanted in zip(node.inputs[0].type.shape, shape, strict=True)]
-            return image and (kept[1] == kept[2] or 1 in shape[1:3])
+            pixels = zip(node.inputs[0].type.shape[1:-1], shape[1:-1], strict=True)
+            return len(shape) > 1 and len({have == wanted for have, wanted in pixels if wanted != 1}) < 2
         case Transpose(perm=perm):
-            return swapped(node, batch) is not None or _keeps_ends(perm)
+            return swapped(node, batch) is not None or _keeps_ends(node.inputs[0], perm, batch)
         case LocalResponseNorm():
             return image
+        case LayerNorm(axis=axis) | RmsNorm(axis=axis):
+            return axis > 0
+        case Softmax(axis=axis):
+            return 0 < axis == values[0].type.rank - 1
+        case Attention():
+            return True
         case Repeat(times=times):
             return image and times[0] == 1 and times[3] == 1
         case Slice(starts=starts, steps=steps):
@@ -132,14 +146,26 @@ def is_link(node: Node, batch: Batch) -> bool:
     return False
 
 
+def mask_of(node: Node) -> Value | None:
+    """The mask of an attention; None where there is none."""
+    if not isinstance(node.op, Attention):
+        return None
+    rest = node.inputs[4 : len(node.inputs) - node.op.spare]
+    return rest[0] if rest else None
+
+
 def _copies(node: Node, batch: Batch) -> bool:
     """Whether what moves elements of its first operand keeps the images apart, and has few enough axes."""
     x, y = node.inputs[0], node.outputs[0]
     return 2 <= x.type.rank <= COPIED_AXES + 2 and batch.is_image(x) == batch.is_image(y)
 
 
-def _keeps_ends(perm: tuple[int, ...]) -> bool:
-    return 2 <= len(perm) <= COPIED_AXES + 2 and perm[0] == 0 and perm[-1] == len(perm) - 1
+def _keeps_ends(x: Value, perm: tuple[int, ...], batch: Batch) -> bool:
+    """Whether a transpose keeps the images apart and the last axis the last, but for axes of one element, and has few enough axes."""
+    shape = batch.shape(x)
+    moved = [axis for axis in perm if shape[axis] != 1]
+    is_apart = perm[0] == 0 or not batch.is_image(x)
+    return is_apart and len(moved) <= COPIED_AXES + 2 - batch.is_image(x) and moved[-1:] == sorted(moved)[-1:]
 
 
 def _images(node: Node) -> tuple[Value, ...]:
@@ -200,12 +226,22 @@ def _used(node: Node) -> Iterator[Value]:
         yield from region.captures()
 
 
-def _leading_to_windows(links: list[Node]) -> set[Node]:
-    """The convolutions, pools and concatenations among `links`, and what they use of the others: what comes after the last stays outside."""
+def _varying(graph: Graph) -> set[Value]:
+    """What constants alone do not decide."""
+    found = set(graph.inputs)
+    for node in graph.nodes:
+        if not found.isdisjoint(_used(node)):
+            found.update(node.outputs)
+    return found
+
+
+def _worth_a_step(links: list[Node], varying: set[Value]) -> set[Node]:
+    """Convolutions, pools and what else MAX fuses with nothing among `links`, and what they use of the others: the arithmetic after the last stays outside."""
     kept: set[Node] = set()
     needed: set[Value] = set()
     for node in reversed(links):
-        if _is_window(node) or isinstance(node.op, Concat) or not needed.isdisjoint(node.outputs):
+        is_kernel = isinstance(node.op, _KERNELS) and not varying.isdisjoint(node.outputs)
+        if _is_window(node) or is_kernel or not needed.isdisjoint(node.outputs):
             kept.add(node)
             needed.update(node.inputs)
     return kept

@@ -89,6 +89,15 @@ struct Job(ImplicitlyCopyable):
         self.fill = 0
         self.spare = 0
 
+    def arrange(mut self, flags: IP):
+        """Strides, the kind of mask and whether there is a spare, by the sizes and `flags`: the layouts of q, k, v and the result, then those two."""
+        self.qs = Strides(self.H, self.M, self.C, Int(flags.load(0)))
+        self.ks = Strides(self.G, self.S, self.C, Int(flags.load(1)))
+        self.vs = Strides(self.G, self.S, self.N, Int(flags.load(2)))
+        self.ys = Strides(self.H, self.M, self.N, Int(flags.load(3)))
+        self.kind = Int(flags.load(4))
+        self.replaces = flags.load(5) != 0
+
 
 @no_inline
 def finish_scores(a: Job, s: FP, b: Int, h: Int, m: Int):
@@ -216,8 +225,6 @@ struct AttentionHeads:
         var ql = Int(f.load(0))
         var kl = Int(f.load(1))
         var vl = Int(f.load(2))
-        a.kind = Int(f.load(4))
-        a.replaces = f.load(5) != 0
         a.B = Int(q.dim_size(0))
         a.H = Int(q.dim_size(2)) if ql == 1 else Int(q.dim_size(1))
         a.M = Int(q.dim_size(3)) if ql == 2 else (Int(q.dim_size(1)) if ql == 1 else Int(q.dim_size(2)))
@@ -225,10 +232,7 @@ struct AttentionHeads:
         a.G = Int(k.dim_size(2)) if kl == 1 else Int(k.dim_size(1))
         a.S = Int(v.dim_size(1)) if vl == 1 else Int(v.dim_size(2))
         a.N = Int(v.dim_size(3))
-        a.qs = Strides(a.H, a.M, a.C, ql)
-        a.ks = Strides(a.G, a.S, a.C, kl)
-        a.vs = Strides(a.G, a.S, a.N, vl)
-        a.ys = Strides(a.H, a.M, a.N, Int(f.load(3)))
+        a.arrange(f)
         if a.kind != 0:
             var mb = Int(mask.dim_size(0))
             var mh = Int(mask.dim_size(1))

@@ -1,4 +1,4 @@
-"""Steps that follow one another as one kernel, on the CPU: convolutions, pools, arithmetic, copies and transposes over places in a few buffers.
+"""Steps that follow one another as one kernel, on the CPU: convolutions, pools, attention, norms, arithmetic, copies and transposes over places in a few buffers.
 
 One instance serves a whole net: which steps there are, their sizes and their places are numbers in a table.
 """
@@ -9,13 +9,15 @@ from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
+from .attention import Job, attention_run
 from .conv import Args, FP, IP, PP, V, W, activate, conv_entry, ld, st
 from .local_norm import local_norm
 from .pool import pool_run
 from .reduce import SUM, reduce_columns
+from .rows import normalize_rows, softmax_rows
 from .transpose import Axes, copy_row, transpose_run
 
-comptime COLUMNS = 48  # of a row of the table
+comptime COLUMNS = 52  # of a row of the table
 comptime FLOATS = 3  # beside each row
 comptime WINDOW = 0  # the kinds of steps, which column 0 tells
 comptime POOL = 1
@@ -24,6 +26,9 @@ comptime SWAP = 3
 comptime ARITHMETIC = 4
 comptime SUMS = 5
 comptime LOCAL_NORM = 6
+comptime NORM = 7
+comptime SOFTMAX = 8
+comptime ATTENTION = 9
 comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale and offset
 comptime X = 5
 comptime WEIGHTS = 9
@@ -33,6 +38,7 @@ comptime SIZES = 21
 comptime GEOMETRY = 28
 comptime SCALE = 39
 comptime OFFSET = 43
+comptime SPARE = 47
 comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
@@ -145,6 +151,41 @@ def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
             y.store(i, y.load(i) / Float32(P))
 
 
+@always_inline
+def number(buffers: PP, row: IP, column: Int, images: Int, otherwise: Float32) -> Float32:
+    """One number from outside, if column `column` says that there is one; its place follows."""
+    return place(buffers, row, column + 1, images).load(0) if row.load(column) != 0 else otherwise
+
+
+@no_inline
+def attend(buffers: PP, row: IP, images: Int):
+    var a = Job(
+        place(buffers, row, Y, images),
+        place(buffers, row, X, images),
+        place(buffers, row, WEIGHTS, images),
+        place(buffers, row, BIAS, images),
+        place(buffers, row, RESIDUAL, images),
+    )
+    var size = row + SIZES
+    a.B = Int(size.load(0)) * images
+    a.H = Int(size.load(1))
+    a.M = Int(size.load(2))
+    a.C = Int(size.load(3))
+    a.G = Int(size.load(4))
+    a.S = Int(size.load(5))
+    a.N = Int(size.load(6))
+    var geometry = row + GEOMETRY
+    a.arrange(geometry)
+    a.mb = Int(geometry.load(6))
+    a.mh = Int(geometry.load(7))
+    a.mm = Int(geometry.load(8))
+    a.ms = Int(geometry.load(9))
+    a.scale = number(buffers, row, SCALE, images, 1)
+    a.fill = number(buffers, row, OFFSET, images, 0)
+    a.spare = number(buffers, row, SPARE, images, 0)
+    attention_run(a)
+
+
 @no_inline
 def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
     """`count` steps, each a row of `table` and FLOATS of `floats`. The places are those of `place`, then a stride; sizes are for one of `images`.
@@ -157,6 +198,9 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
     ARITHMETIC   y x r        N pixels - C       that of `arithmetic`
     SUMS         y x          N pixels - C       whether they are means; without gaps
     LOCAL_NORM   y x          N pixels - C       the `window` of `local_norm`, of which the floats are the `numbers`
+    NORM         y x w b      rows n             whether they are centred, see `normalize_rows`; epsilon is the first float
+    SOFTMAX      y x          rows n             whether its logarithm is wanted
+    ATTENTION    y q k v mask B H M C G S N      the `flags` of `Job`, how far the mask goes in b, h, m and s; then scale, fill and spare as those of WINDOW
     """
     for i in range(count):
         var row = table + i * COLUMNS
@@ -183,10 +227,8 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
             a.xs = xs
             a.ys = ys
             a.rs = Int(row.load(RESIDUAL + STRIDE))
-            if row.load(SCALE) != 0:
-                a.scale = place(buffers, row, SCALE + 1, images).load(0)
-            if row.load(OFFSET) != 0:
-                a.offset = place(buffers, row, OFFSET + 1, images).load(0)
+            a.scale = number(buffers, row, SCALE, images, 1)
+            a.offset = number(buffers, row, OFFSET, images, 0)
             conv_entry(a, N, geometry, floats + FLOATS * i)
         elif kind == POOL:
             pool_run(y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
@@ -206,6 +248,14 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
             image_sums(y, x, N, H, C, geometry.load(0) != 0)
         elif kind == LOCAL_NORM:
             local_norm(y, ys, x, xs, N * H, C, geometry, floats + FLOATS * i)
+        elif kind == NORM:
+            var scale = place(buffers, row, WEIGHTS, images)
+            var bias = place(buffers, row, BIAS, images)
+            normalize_rows(y, x, scale, bias, N, H, (floats + FLOATS * i).load(0), geometry.load(0) != 0)
+        elif kind == SOFTMAX:
+            softmax_rows(y, x, N, H, geometry.load(0) != 0)
+        elif kind == ATTENTION:
+            attend(buffers, row, images)
 
 
 @extensibility.register("fx_chain")

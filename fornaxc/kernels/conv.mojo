@@ -10,7 +10,7 @@ from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
-from std.math import exp, fma, isnan, tanh
+from std.math import erf, exp, fma, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
 
@@ -126,7 +126,7 @@ def sigmoid(v: V) -> V:
 
 @no_inline
 def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
-    """0 none, 1 relu, 2 clip, 3 silu, 4 sigmoid, 5 hardswish, 6 tanh; NaN stays NaN."""
+    """0 none, 1 relu, 2 clip, 3 silu, 4 sigmoid, 5 hardswish, 6 tanh, 7 GELU, 8 GELU by tanh; NaN stays NaN."""
     if kind == 1:
         return v.lt(V(0)).select(V(0), v)
     if kind == 2:
@@ -142,6 +142,10 @@ def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
         return v * gate.gt(V(1)).select(V(1), gate)
     if kind == 6:
         return isnan(v).select(v, tanh(v))
+    if kind == 7:
+        return V(0.5) * v * (V(1) + erf(v * V(0.7071067811865476)))
+    if kind == 8:
+        return V(0.5) * v * (V(1) + tanh(V(0.7978845608028654) * (v + V(0.044715) * v * v * v)))
     return v
 
 

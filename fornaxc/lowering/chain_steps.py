@@ -9,36 +9,43 @@ from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, swapped
+from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, mask_of, swapped
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import (
+    Attention,
     Binary,
     BroadcastTo,
     Concat,
     ConvNhwc,
     FromPool,
+    LayerNorm,
     LocalResponseNorm,
     Pad,
     Pool,
     Reduce,
     Repeat,
     Reshape,
+    RmsNorm,
     Slice,
+    Softmax,
     Transpose,
     Unary,
 )
+from fornaxc.ir.ops.attention import LAYOUTS
 from fornaxc.ir.ops.packed import ACTIVATIONS
+from fornaxc.ir.types import DType
 from fornaxc.lowering.copies import copy_loops
 from fornaxc.lowering.placement import Place, place
 from fornaxc.lowering.registry import rule_for
 
-COLUMNS = 48
+COLUMNS = 52
 NUMBERS = 3  # of each step
-_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS, _LOCAL_NORM = range(7)  # the kinds of steps
+# the kinds of steps
+_WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS, _LOCAL_NORM, _NORM, _SOFTMAX, _ATTENTION = range(10)
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
 _SIZES, _GEOMETRY, _FACTORS = 21, 28, 39  # the columns where they begin
-_CODES = {**{name: i for i, name in enumerate(ACTIVATIONS)}, "tanh": 6}  # of `activate` in conv.mojo
+_CODES = {name: i for i, name in enumerate((*ACTIVATIONS, "tanh", "gelu", "gelu_tanh"))}  # of `activate` in conv.mojo
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +213,13 @@ class _Writer:
                 n, h, w, channels = self.batch.shape(node.outputs[0])
                 floats = (node.op.alpha, node.op.beta, node.op.bias)
                 return [_Step(_LOCAL_NORM, self._at(node), [n, h * w, 0, channels], (before, after), floats)]
+            case LayerNorm(axis=axis, epsilon=epsilon) | RmsNorm(axis=axis, epsilon=epsilon):
+                at = [self.places[v] for v in (node.outputs[0], *node.inputs[:2], node.inputs[-1])]
+                return [_Step(_NORM, at, self._rows(node, axis), (int(isinstance(node.op, LayerNorm)),), (epsilon,))]
+            case Softmax(axis=axis, log=logarithm):
+                return [_Step(_SOFTMAX, self._at(node), self._rows(node, axis), (int(logarithm),))]
+            case Attention():
+                return [self._attention(node, node.op)]
             case Repeat(times=times):
                 return self._copy(*self._repeated(node, times))
             case Slice(starts=starts, steps=steps):
@@ -219,6 +233,34 @@ class _Writer:
 
     def _at(self, node: Node) -> list[Place]:
         return [self.places[v] for v in (*node.outputs, *node.inputs)]
+
+    def _rows(self, node: Node, axis: int) -> list[int]:
+        """How many rows there are, which the axes from `axis` on make, and their length."""
+        shape = self.batch.shape(node.outputs[0])
+        return [math.prod(shape[:axis]), math.prod(shape[axis:])]
+
+    def _attention(self, node: Node, op: Attention) -> _Step:
+        q, k, v, scale, *rest = node.inputs
+        mask = mask_of(node)
+        chosen = mask is not None and mask.type.dtype is DType.BOOL
+        (b, h, m, c), (_, g, s, _), (_, _, _, n) = (
+            [self.batch.shape(x)[i] for i in LAYOUTS[name]] for x, name in ((q, op.q), (k, op.k), (v, op.v))
+        )
+        names = list(LAYOUTS)
+        layouts = [names.index(name) for name in (op.q, op.k, op.v, op.result)]
+        kind = 0 if mask is None else 1 + chosen
+        flags = [*layouts, kind, int(op.spare), *(self._mask_steps(mask) if mask else ())]
+        at = [self.places[x] for x in (node.outputs[0], q, k, v, mask or q)]
+        numbers = (scale, rest[1] if chosen else None, rest[-1] if op.spare else None)
+        places = [None if x is None else self.places[x] for x in numbers]
+        return _Step(_ATTENTION, at, [b, h, m, c, g, s, n], flags, (), places)
+
+    def _mask_steps(self, mask: Value) -> list[int]:
+        """How far the entries of each axis are apart, 0 where it is repeated."""
+        shape = self.batch.shape(mask)
+        apart = [math.prod(shape[i + 1 :]) for i in range(4)]
+        first = self.batch.is_image(mask) or shape[0] != 1
+        return [apart[0] * first, *(step * (size != 1) for step, size in zip(apart[1:], shape[1:], strict=True))]
 
     def _window(self, node: Node) -> _Step:
         """A convolution or a pool, by its own rule."""
@@ -237,19 +279,24 @@ class _Writer:
         return [*self.batch.shape(node.inputs[0]), *self.batch.shape(node.outputs[0])[1:]]
 
     def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
-        n, h, w, channels = self.batch.shape(node.outputs[0])
+        n, pixels, channels = self._sizes(node.outputs[0])
         x, r = node.inputs[0], node.inputs[-1]
         at = [self.places[node.outputs[0]], *(self.places[self.repeated.get(v, v)] for v in (x, r))]
-        apart = [d for v in (x, r) for d in self._apart(self.repeated.get(v, v), (n, h * w, channels))]
-        return _Step(_ARITHMETIC, at, [n, h * w, 0, channels], (operation, activation, *apart))
+        apart = [d for v in (x, r) for d in self._apart(self.repeated.get(v, v), (n, pixels, channels))]
+        return _Step(_ARITHMETIC, at, [n, pixels, 0, channels], (operation, activation, *apart))
+
+    def _sizes(self, value: Value) -> tuple[int, int, int]:
+        """Images, pixels and channels: the first axis, all between, and the last."""
+        n, *pixels, channels = self.batch.shape(value)
+        return n, math.prod(pixels), channels
 
     def _apart(self, value: Value, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
         """How far the images, pixels and channels of a value are apart, 0 where it is repeated for all of them."""
-        n, h, w, channels = self.batch.shape(value)
+        n, pixels, channels = self._sizes(value)
         stride = self.places[value].stride
         is_shared = n < sizes[0] or not (isinstance(self.batch.size, int) or self.batch.is_image(value))
-        image = 0 if is_shared else h * w * stride
-        return image, 0 if h * w < sizes[1] else stride, int(channels == sizes[2])
+        image = 0 if is_shared else pixels * stride
+        return image, 0 if pixels < sizes[1] else stride, int(channels == sizes[2])
 
     def _laid_of(self, node: Node) -> tuple[_Laid, _Laid]:
         """The result and the first operand of a node."""

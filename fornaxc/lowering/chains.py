@@ -50,7 +50,8 @@ def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
 def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value], batch: Batch) -> None:
     """Bind `results`, the values of a chain that are used outside of it."""
     table = table_of(chain, results, c.producers, batch)
-    flat = [reshape(c, c.read(v, c.device), [v.type.elements]) for v in table.operands]
+    read = [ops.cast(c.read(v, c.device), MaxDType.float32) for v in table.operands]
+    flat = [reshape(c, x, [v.type.elements]) for x, v in zip(read, table.operands, strict=True)]
     sizes = [batch.size * max(table.workspace, 1), *(v.type.elements for v in results)]
     types = [TensorType(MaxDType.float32, c.shape([size]), c.device) for size in sizes]
     numbers = [c.literal(table.rows), c.literal(table.floats), c.dims_tensor([batch.size])]

@@ -1,4 +1,4 @@
-"""Puts the constants of convolutions that follow one another into one pool, so that they can run as one kernel."""
+"""Puts the constants of convolutions and linear layers that follow one another into one pool, so that they can run as one kernel."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fornaxc.ir.chains import Chain, find_chains
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Concat, ConvNhwc, FromPool, Reshape
+from fornaxc.ir.types import DType
 from fornaxc.passes.constness import evaluable
 from fornaxc.passes.inline import substituted
 from fornaxc.passes.rewrite import use_counts
@@ -52,7 +53,7 @@ def _own_constants(chain: Chain, constant: set[Value], uses: Mapping[Value, int]
     for node in chain:
         for value in node.inputs:
             counts[value] = counts.get(value, 0) + 1
-    return [v for v, count in counts.items() if v in constant and uses[v] == count]
+    return [v for v, n in counts.items() if v in constant and uses[v] == n and v.type.dtype is DType.F32]
 
 
 def _pooled(constants: list[Value], node: Node, new: dict[Value, Value]) -> Iterator[Node]:

@@ -133,7 +133,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "chain-kernels",
         chain_kernels,
-        "convolutions that follow one another, and what moves elements between them, as one kernel with one tensor of constants; all sizes known but the number of images",
+        "convolutions and linear layers that follow one another, and what lies between them, as one kernel with one tensor of constants; all sizes known but the number of images",
         ("cpu",),
     ),
 )

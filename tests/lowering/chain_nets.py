@@ -1,4 +1,4 @@
-"""Random networks of convolutions, pools, concatenations, shuffles and sums, and a chain's table carried out in numpy."""
+"""Random networks of convolutions, pools, concatenations, shuffles and sums, or of attention and linear layers, and a chain's table carried out in numpy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.dims import static, symbol
 from fornaxc.ir.graph import Array, Graph, Value
-from fornaxc.ir.ops import Conv, ConvNhwc, Gather, LocalResponseNorm, Pad, Pool, Slice
+from fornaxc.ir.ops import (
+    Attention,
+    Conv,
+    ConvNhwc,
+    Gather,
+    LayerNorm,
+    LocalResponseNorm,
+    Pad,
+    Pool,
+    RmsNorm,
+    Slice,
+    Softmax,
+    Unary,
+)
+from fornaxc.ir.ops.attention import LAYOUTS
 from fornaxc.ir.ops.packed import ACTIVATIONS, packed_size
 from fornaxc.ir.types import DType, TensorType
 
-COLUMNS, NUMBERS = 48, 3
+COLUMNS, NUMBERS = 52, 3
 
 
 class Net:
@@ -42,7 +56,7 @@ class Net:
 
     def block(self, x: Value) -> Value:
         channels = static(x.type.shape[1])
-        match self.rng.integers(18):
+        match self.rng.integers(20):
             case 0:  # as in DenseNet
                 for _ in range(self.rng.integers(1, 4)):
                     y = self.relu(self.conv(self.relu(self.conv(x, 8, 1)), 4, 3))
@@ -122,6 +136,23 @@ class Net:
                 base = compose.with_scalar(self.b, "add", compose.with_scalar(self.b, "mul", squares, 0.2), 1.5)
                 power = compose.with_scalar(self.b, "pow", base, float(self.rng.choice([0.75, 0.6])))
                 return self.conv(compose.binary(self.b, "div", x, power), 8, 1)
+            case 18:  # a transposed convolution whose windows do not overlap
+                zero = compose.scalar(self.b, 0.0, DType.F32)
+                sides = (0, 0, 1, 1)
+                y = self.b.emit(Pad(sides, sides, "constant", sides), x, zero)
+                y = self.b.emit(Conv((1, 1), (0, 0), (0, 0), (1, 1), 1), y, self.weight(6, channels, 2, 2))
+                return self.b.emit(Pool("max", (2, 2), (2, 2), (0, 0), (0, 0), (1, 1)), self.conv(self.relu(y), 8, 3))
+            case 17:  # attention over the pixels
+                n, _, h, w = x.type.shape
+                flat = (n, static(h) * static(w))
+                moved = (compose.transpose(self.b, self.conv(x, width, 1), (0, 2, 3, 1)) for width in (12, 12, 8))
+                q, k, v = (compose.reshape(self.b, y, (*flat, 2, static(y.type.shape[3]) // 2)) for y in moved)
+                scale = compose.scalar(self.b, 0.4, DType.F32)
+                y = self.b.emit(Attention("blhc", "blhc", "blhc", "blhc"), q, k, v, scale)
+                y = compose.reshape(self.b, y, (*flat, 8))
+                y = self.b.emit(LayerNorm(2, 1e-5), y, self.weight(8), self.weight(8))
+                y = compose.reshape(self.b, compose.unary(self.b, "gelu", y), (n, h, w, 8))
+                return self.conv(compose.transpose(self.b, y, (0, 3, 1, 2)), channels, 3)
             case _:
                 if static(x.type.shape[2]) < 4:
                     return self.conv(x, 6, 3)
@@ -225,10 +256,47 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
             total = _pixels(buffers, At(x.buffer, x.offset, c), n * h, c).reshape(n, h, c).sum(1)
             _pixels(buffers, At(y.buffer, y.offset, c), n, c)[:] = total / np.float32(h if geometry[0] else 1)
 
+        case 7:
+            (source,) = (_line(buffers, x, n * h).reshape(n, h),)
+            norm = LayerNorm(1, float(floats[0])) if geometry[0] else RmsNorm(1, float(floats[0]))
+            weights = [_line(buffers, at, h) for at in ((w, b) if geometry[0] else (w,))]
+            _line(buffers, y, n * h)[:] = norm.evaluate(source, *weights)[0].reshape(-1)
+        case 8:
+            source = _line(buffers, x, n * h).reshape(n, h)
+            _line(buffers, y, n * h)[:] = Softmax(1, bool(geometry[0])).evaluate(source)[0].reshape(-1)
+        case 9:
+            _attend(numbers, buffers, images)
         case 6:
             alpha, beta, bias = (float(v) for v in floats)
             norm = LocalResponseNorm(geometry[0], geometry[1], alpha, beta, bias)
             _pixels(buffers, y, n * h, c)[:] = norm.evaluate(_pixels(buffers, x, n * h, c))[0]
+
+
+def _attend(row: Sequence[int], buffers: Sequence[Array], images: int) -> None:
+    y, q, k, v, mask = (At(row[i], row[i + 1] * images + row[i + 2], row[i + 3]) for i in range(1, 21, 4))
+    batch, heads, queries, channels, shared, keys, width = (row[21] * images, *row[22:28])
+    names, (*_, kind, spare), apart = list(LAYOUTS), row[28:34], row[34:38]
+    layouts = [names[code] for code in row[28:32]]
+
+    def laid(at: At, shape: tuple[int, ...], layout: str) -> Array:
+        sizes = tuple([shape[i] for i in LAYOUTS[layout]])
+        return _line(buffers, at, int(np.prod(sizes))).reshape(sizes)
+
+    arrays = [
+        laid(q, (batch, heads, queries, channels), layouts[0]),
+        laid(k, (batch, shared, keys, channels), layouts[1]),
+        laid(v, (batch, shared, keys, width), layouts[2]),
+    ]
+    scale, fill, nan = (
+        buffers[row[i + 1]][row[i + 2] * images + row[i + 3]] if row[i] else np.float32(0) for i in (39, 43, 47)
+    )
+    assert row[39]
+    arrays.append(scale)
+    if kind:
+        scores = _spread(buffers, mask, (batch, heads, queries, keys), apart)
+        arrays += [scores] if kind == 1 else [scores != 0, fill]
+    found = Attention(*layouts, bool(spare)).evaluate(*arrays, *([nan] if spare else []))
+    _line(buffers, y, batch * heads * queries * width)[:] = found[0].reshape(-1)
 
 
 def _strided(buffers: Sequence[Array], at: At, shape: Sequence[int], steps: Sequence[int]) -> Array:
@@ -266,6 +334,8 @@ def _arithmetic(operation: int, activation: int, x: Array, r: Array) -> Array:
                 return np.asarray(1 / (1 + np.exp(-result)))
             case 6:
                 return np.tanh(result)
+            case 7 | 8:
+                return Unary("gelu" if activation == 7 else "gelu_tanh").evaluate(result)[0]
     return result
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from chain_nets import carried_out, random_net
+from token_nets import random_tokens
 
 from fornaxc.ir.chains import batch_of, find_chains
 from fornaxc.ir.checker import check
 from fornaxc.ir.dims import static, substitute
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
+from fornaxc.ir.ops import PackConv
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
 from fornaxc.lowering.chains import MOST_RESULTS, chain_results, lowering_steps
@@ -26,15 +28,17 @@ def chained(seed: int, *, symbolic: bool = False) -> tuple[Graph, Array, list[Ar
     graph, x = random_net(seed, symbolic=symbolic)
     program = prepack(optimize(graph, "cpu"))
     check(program)
+    assert not any(isinstance(node.op, PackConv) for node in program.nodes)
     return program, x, run(graph, [x])
 
 
-def by_tables(program: Graph, x: Array) -> tuple[list[Array], int]:
+def by_tables(program: Graph, *inputs: Array) -> tuple[list[Array], int]:
     """The outputs, chains by their tables over buffers of NaN, and how many chains there were."""
-    values: dict[Value, Array] = {program.inputs[0]: x}
+    values: dict[Value, Array] = dict(zip(program.inputs, inputs, strict=True))
     batch, images, sizes = batch_of(program), 1, {}
     if not program.inputs[0].type.is_static:
-        images, sizes = len(x), {"n": len(x)}
+        images = len(inputs[0])
+        sizes = {"n": images}
     values.update((v, constant.load()) for v, constant in program.constants.items())
     makers = {v: node for node in program.nodes for v in node.outputs}
     chains = 0
@@ -49,7 +53,7 @@ def by_tables(program: Graph, x: Array) -> tuple[list[Array], int]:
         table = table_of(step, wanted, makers, batch)
         shapes = [tuple(static(substitute(d, sizes)) for d in v.type.shape) for v in wanted]
         made = [np.full(math.prod(shape), np.nan, np.float32) for shape in shapes]
-        given = [np.ascontiguousarray(values[v]).reshape(-1) for v in table.operands]
+        given = [np.ascontiguousarray(values[v], np.float32).reshape(-1) for v in table.operands]
         before = [a.copy() for a in given]
         workspace = np.full(table.workspace * images, np.nan, np.float32)
         carried_out(table.rows, table.floats, [workspace, *made, *given], images)
@@ -67,6 +71,18 @@ def test_a_table_gives_what_its_nodes_give(seed: int, symbolic: bool) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_a_table_of_attention_and_linear_layers_gives_what_its_nodes_give(seed: int) -> None:
+    graph, inputs = random_tokens(seed)
+    program = prepack(optimize(graph, "cpu"))
+    check(program)
+    found, chains = by_tables(program, *inputs)
+    assert chains == 1
+    assert sum(isinstance(step, Node) for step in lowering_steps(program)) <= 3
+    for a, b in zip(found, run(graph, inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_most_random_nets_have_chains(symbolic: bool) -> None:
     assert sum(bool(find_chains(chained(seed, symbolic=symbolic)[0])) for seed in range(100)) > 80
@@ -74,8 +90,13 @@ def test_most_random_nets_have_chains(symbolic: bool) -> None:
 
 def test_max_gives_what_the_nodes_give() -> None:
     """All in one module; a net of the table above is right, so what is tried here is the kernel."""
-    nets = {f"net{seed}": chained(seed, symbolic=seed % 2 == 1) for seed in range(12)}
-    outcomes = run_programs([Program(name, program, [[x]]) for name, (program, x, _) in nets.items()], Options())
+    nets = {}
+    for seed in range(12):
+        program, x, wanted = chained(seed, symbolic=seed % 2 == 1)
+        nets[f"net{seed}"] = program, [x], wanted
+        graph, inputs = random_tokens(seed)
+        nets[f"tokens{seed}"] = prepack(optimize(graph, "cpu")), inputs, run(graph, inputs)
+    outcomes = run_programs([Program(name, program, [given]) for name, (program, given, _) in nets.items()], Options())
     assert {name: o.error for name, o in outcomes.items() if o.status != "ok"} == {}
     for name, (_, _, wanted) in nets.items():
         for a, b in zip(outcomes[name].outputs[0], wanted, strict=True):
