@@ -8,7 +8,7 @@ from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.memory import alloc
 from .bmm import pack_matrix, product, row_dots, row_product
-from .conv import FP, IP, LANES, MR, PANEL, SMALL, V, W, ld, panel_rows, st
+from .conv import FP, IP, MR, PANEL, SMALL, STRIP, V, W, ld, st, strip_rows
 from .rows import softmax_row
 
 comptime SCORES = 65536  # about how many are in the cache at a time
@@ -144,8 +144,8 @@ def attention_run(a: Job):
     var blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
     var units = a.B * a.H * blocks
     threads = max(1, min(threads, units))
-    var sp = (a.S + LANES - 1) // LANES * LANES
-    var np = (a.N + LANES - 1) // LANES * LANES
+    var sp = (a.S + PANEL - 1) // PANEL * PANEL
+    var np = (a.N + PANEL - 1) // PANEL * PANEL
     var packed = a.M > FEW
     var each = rows * a.S + (sp * a.C + np * a.S if packed else 0) + 1
     var buffers = rebind[FP](alloc[Float32](threads * each))
@@ -178,15 +178,15 @@ def attention_run(a: Job):
             var q = a.q + (b * a.qs.batch + h * a.qs.head + m * a.qs.row)
             var first = product(scores, q, keys, zeros, count, a.C, a.S)
             first.xs = a.qs.row
-            for p in range(0, sp, PANEL):
-                panel_rows(first, count, 0, tiles, p, sp)
+            for p in range(0, sp, STRIP):
+                strip_rows(first, count, 0, tiles, p, sp)
             for i in range(count):
                 finish_scores(a, scores + i * a.S, b, h, m + i)
             var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
             var second = product(y, scores, values, zeros, count, a.S, a.N)
             second.ys = a.ys.row
-            for p in range(0, np, PANEL):
-                panel_rows(second, count, 0, tiles, p, np)
+            for p in range(0, np, STRIP):
+                strip_rows(second, count, 0, tiles, p, np)
 
     if threads == 1:
         work(0)

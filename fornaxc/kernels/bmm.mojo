@@ -8,32 +8,31 @@ from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.math import fma
 from std.memory import alloc
-from .conv import Args, FP, LANES, MR, NV, PANEL, SMALL, V, W, ld, panel_rows, st
+from .conv import Args, FP, MR, NV, PANEL, SMALL, STRIP, V, W, ld, st, strip_rows
 from .transpose import BLOCK, swap_block
 
 
 @no_inline
 def pack_matrix(buffer: FP, w: FP, K: Int, N: Int, sk: Int, sn: Int):
     """w [K, N] with strides sk and sn into panels, as `packing.py` lays out 1 x 1 filters."""
-    var kp = (N + LANES - 1) // LANES * LANES
+    var kp = (N + PANEL - 1) // PANEL * PANEL
     var q = 0
     while q < kp:
-        var width = min(PANEL, kp - q)
         var d = buffer + q * K
         if sn == 1:
             for k in range(K):
-                for j in range(0, width, W):
-                    (d + (k * width + j)).store(ld(w + (k * sk + q + j), N - q - j))
+                for j in range(0, PANEL, W):
+                    (d + (k * PANEL + j)).store(ld(w + (k * sk + q + j), N - q - j))
         else:
-            for j in range(0, width, BLOCK):
+            for j in range(0, PANEL, BLOCK):
                 var k = 0
                 if q + j + BLOCK <= N:
                     while k + BLOCK <= K:
-                        swap_block[DType.float32](d + (k * width + j), w + ((q + j) * sn + k), width, sn)
+                        swap_block[DType.float32](d + (k * PANEL + j), w + ((q + j) * sn + k), PANEL, sn)
                         k += BLOCK
                 for jj in range(j, j + BLOCK):
                     for kk in range(k, K):
-                        d.store(kk * width + jj, w.load((q + jj) * sn + kk) if q + jj < N else Float32(0))
+                        d.store(kk * PANEL + jj, w.load((q + jj) * sn + kk) if q + jj < N else Float32(0))
         q += PANEL
 
 
@@ -116,7 +115,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
     if M == 1:
         rows_run(y, x, w, B, K, N, transposed, max(1, min(threads, B)))
         return
-    var kp = (N + LANES - 1) // LANES * LANES
+    var kp = (N + PANEL - 1) // PANEL * PANEL
     var mt = (M + MR - 1) // MR
     var sk = 1 if transposed else N
     var sn = K if transposed else 1
@@ -131,8 +130,8 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
         for b in range(B * t // threads, B * (t + 1) // threads):
             pack_matrix(buffer, w + b * K * N, K, N, sk, sn)
             var a = product(y + b * M * N, x + b * M * K, buffer, zeros, M, K, N)
-            for q in range(0, kp, PANEL):
-                panel_rows(a, M, 0, mt, q, kp)
+            for q in range(0, kp, STRIP):
+                strip_rows(a, M, 0, mt, q, kp)
 
     if threads == 1:
         batches(0)
@@ -144,8 +143,8 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
             var a = product(y + b * M * N, x + b * M * K, buffers, zeros, M, K, N)
 
             def rows(t: Int) {imm}:
-                for q in range(0, kp, PANEL):
-                    panel_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q, kp)
+                for q in range(0, kp, STRIP):
+                    strip_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q, kp)
 
             sync_parallelize(rows, threads)
     buffers.free()

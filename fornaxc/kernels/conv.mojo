@@ -19,14 +19,13 @@ comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime W = simd_width_of[DType.float32]()
 comptime PP = Pointer[FP, UntrackedOrigin[mut=True]]
 comptime V = SIMD[DType.float32, W]
-comptime PANEL = 64  # channels of a full panel of packed weights
-comptime LANES = 16  # a panel has a multiple of this many
+comptime PANEL = 16  # channels of a panel of packed weights
 comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
+comptime STRIP = max(PANEL, NV * W)  # channels of a register tile: of one panel, or of four where vectors are as wide as panels
 comptime DW_PIXELS = 8
 comptime DW_TAPS = 64
-comptime LIGHT = 65536  # weights that stay in the cache of a core beside what they are multiplied with
-comptime STEP = 16
+comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
 comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 
 
@@ -163,11 +162,12 @@ def activated(v: V, a: Args) -> V:
 
 
 @no_inline
-def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: Int, p0: Int, p1: Int, first: Bool, last: Bool):
-    """MR output pixels by N vectors of channels from k0 on, over the taps p0 to p1 of the filter.
+def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
+    """MR output pixels by N vectors of channels from k0 on, where a panel begins, over the taps p0 to p1 of the filter.
 
-    `panel` points at the first of these channels in a panel of `width` channels. Partial sums of earlier taps are in y.
+    Partial sums of earlier taps are in y.
     """
+    var apart = a.R * a.S * a.C * PANEL  # from one panel to the next
     var acc = Array[V, MR * N](fill=V(0))
     var nn = Array[Int, MR](fill=0)
     var hh = Array[Int, MR](fill=0)
@@ -195,7 +195,7 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
         var bias = ld(a.b + (k0 + j * W), left) if first else V(0)
         comptime for i in range(MR):
             acc[i * N + j] = bias if first else ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k0 + j * W), left)
-    var wp = panel + p0 * a.C * width
+    var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL)
     var p = p0
     while p < p1:
         var r = p // a.S
@@ -210,12 +210,12 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
         for c in range(a.C * taps):
             var bv = Array[V, N](fill=V(0))
             comptime for j in range(N):
-                bv[j] = wp.load[width=W](j * W)
+                bv[j] = (wp + j * W // PANEL * apart).load[width=W](j * W % PANEL)
             comptime for i in range(MR):
                 var av = V(ptr[i].load(c))
                 comptime for j in range(N):
                     acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
-            wp += width
+            wp += PANEL
         p += taps
     comptime for i in range(MR):
         if i < mr:
@@ -230,40 +230,35 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, panel: FP, width: 
 
 
 @no_inline
-def panel_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
-    """Row tiles m_lo to m_hi of the panel whose first channel is q; taps are blocked to keep the weights in cache."""
-    var width = min(PANEL, kp - q)
+def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
+    """Row tiles m_lo to m_hi of the channels from q on, as many as a strip has, of `kp`; taps are blocked to keep the weights in cache."""
+    var left = min(STRIP, kp - q) // W
     var taps = a.R * a.S
     var block = max(1, 1536 // max(1, a.C))
-    var base = a.w + q * taps * a.C
     var p = 0
     while p < taps:
         var pe = min(taps, p + block)
         for t in range(m_lo, m_hi):
             var m0 = t * MR
             var mr = min(MR, M - m0)
-            var k = 0
-            while k < width:
-                var left = (width - k) // W
-                if mr == 1:  # one row is bound by the weights: no arithmetic on rows that are not there
-                    if left >= NV:
-                        tile[1, NV](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                        k += NV * W
-                    else:
-                        tile[1, 1](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                        k += W
-                elif left >= NV:
-                    tile[MR, NV](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                    k += NV * W
-                elif left == 3:
-                    tile[MR, 3](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                    k += 3 * W
-                elif left == 2:
-                    tile[MR, 2](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                    k += 2 * W
+            var single = mr == 1  # one row is bound by the weights: no arithmetic on rows that are not there
+            if left >= NV:
+                if single:
+                    tile[1, NV](a, m0, mr, q, p, pe, p == 0, pe == taps)
                 else:
-                    tile[MR, 1](a, m0, mr, q + k, base + k, width, p, pe, p == 0, pe == taps)
-                    k += W
+                    tile[MR, NV](a, m0, mr, q, p, pe, p == 0, pe == taps)
+                continue
+            comptime if STRIP > PANEL:  # the last panels
+                for j in range(left):
+                    if single:
+                        tile[1, 1](a, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
+                if not single:
+                    if left == 3:
+                        tile[MR, 3](a, m0, mr, q, p, pe, p == 0, pe == taps)
+                    elif left == 2:
+                        tile[MR, 2](a, m0, mr, q, p, pe, p == 0, pe == taps)
+                    else:
+                        tile[MR, 1](a, m0, mr, q, p, pe, p == 0, pe == taps)
         p = pe
 
 
@@ -273,29 +268,28 @@ def conv_run(a0: Args, M: Int, G: Int):
     var threads = parallelism_level(None)
     if M * a0.K * a0.C * a0.R * a0.S * G < SMALL:
         threads = 1
-    var kp = (a0.K + LANES - 1) // LANES * LANES
-    var panels = (kp + PANEL - 1) // PANEL
+    var kp = (a0.K + PANEL - 1) // PANEL * PANEL
+    var strips = (kp + STRIP - 1) // STRIP
     var mt = (M + MR - 1) // MR
-    var by_rows = mt >= 16 * threads or panels * G < threads  # else split the panels
-    var is_light = kp * G * a0.C * a0.R * a0.S <= LIGHT
-    var step = STEP if is_light else mt  # row tiles that all panels go over before the next ones
+    var by_rows = mt >= 16 * threads or strips * G < threads  # else split the strips
+    var step = max(4, NEAR // max(1, MR * a0.C))  # row tiles that all strips go over before the next ones
 
     def work(t: Int) {imm}:
         var m_lo = mt * t // threads if by_rows else 0
         var m_hi = mt * (t + 1) // threads if by_rows else mt
-        var q_lo = 0 if by_rows else panels * G * t // threads
-        var q_hi = panels * G if by_rows else panels * G * (t + 1) // threads
+        var q_lo = 0 if by_rows else strips * G * t // threads
+        var q_hi = strips * G if by_rows else strips * G * (t + 1) // threads
         var m = m_lo
         while m < m_hi:
             for gq in range(q_lo, q_hi):
-                var g = gq // panels
+                var g = gq // strips
                 var a = a0.copy()
                 a.x = a.x + g * a.C
                 a.y = a.y + g * a.K
                 a.r = a.r + g * a.K
                 a.w = a.w + g * kp * a.R * a.S * a.C
                 a.b = a.b + g * a.K
-                panel_rows(a, M, m, min(m_hi, m + step), (gq - g * panels) * PANEL, kp)
+                strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP, kp)
             m += step
 
     if threads == 1:

@@ -14,8 +14,9 @@ from max.gpu.memory import AddressSpace
 from std.math import exp, fma, isnan, tanh
 from std.memory import bitcast, unsafe_stack_allocation
 from std.utils import StaticTuple
+from .conv import PANEL
 
-comptime TILE = 64  # rows, and columns, of the part of y that a block makes; a panel of packed weights is as wide
+comptime TILE = 64  # rows, and columns, of the part of y that a block makes
 comptime DEPTH = 16  # of the sum, between two barriers
 comptime PITCH = TILE + 4  # of a row in shared memory: a multiple of 4 that is none of the number of banks
 comptime THREADS = 256
@@ -35,7 +36,7 @@ struct Geometry(ImplicitlyCopyable):
 
     Group g reads x from g*xg on; pixel (n, h, w) and channel c are n*xn + (h*W + w)*xp + c*xc further. y likewise. C and K
     are per group. The sum runs over R*S*C terms: taps first, or channels first where `channels_first`; term t of
-    column k has the weight g*wg + t*wk + k*wn, or lies in panels of TILE columns where kp, the columns with padding, is not 0.
+    column k has the weight g*wg + t*wk + k*wn, or lies in panels of PANEL columns where kp, the columns with padding, is not 0.
     """
 
     var N: Int
@@ -184,6 +185,17 @@ struct Geometry(ImplicitlyCopyable):
     def terms(self) -> Int:
         return self.R * self.S * self.C
 
+    @always_inline
+    def first_weight(self, group: Int, k: Int) -> Int:
+        """Where the first term of column k has its weight."""
+        var within = k // PANEL * PANEL * self.terms() + k % PANEL if self.kp != 0 else k * self.wn
+        return group * self.wg + within
+
+    @always_inline
+    def term_step(self) -> Int:
+        """From the weight of a term to that of the next."""
+        return PANEL if self.kp != 0 else self.wk
+
 
 def sum_type[dtype: DType]() -> DType:
     """What products of a type are summed in: f32 for narrow floats, 32 bits for narrow integers."""
@@ -312,8 +324,7 @@ def load_columns[
     dtype: DType, space: AddressSpace
 ](g: Geometry, w: Ptr[dtype], shared: Shared[dtype, space], thread: Int, group: Int, k0: Int, t0: Int):
     """Terms t0 to t0 + DEPTH of the columns from k0 on: shared[term * PITCH + column]."""
-    var base = group * g.wg + (k0 * g.terms() if g.kp != 0 else k0 * g.wn)
-    var step = min(TILE, g.kp - k0) if g.kp != 0 else g.wk
+    var step = g.term_step()
     comptime for i in range(LOADS):
         var column = thread % TILE
         var term = thread // TILE + i * (THREADS // TILE)
@@ -322,7 +333,7 @@ def load_columns[
             term = thread % DEPTH
         var v = Scalar[sum_type[dtype]()](0)
         if k0 + column < g.K and t0 + term < g.terms():
-            v = w.unsafe_load(base + (t0 + term) * step + column * g.wn).cast[v.dtype]()
+            v = w.unsafe_load(g.first_weight(group, k0 + column) + (t0 + term) * step).cast[v.dtype]()
         shared.unsafe_store(term * PITCH + column, v)
 
 
@@ -429,9 +440,8 @@ def direct_element[dtype: DType](g: Geometry, index: Int, y: Ptr[dtype], x: Ptr[
     var h0 = (line - n * g.HO) * g.sh - g.ph
     var w0 = (m - line * g.WO) * g.sw - g.pw
     var base = group * g.xg + n * g.xn
-    var k0 = k // TILE * TILE
-    var at = group * g.wg + (k0 * g.terms() + k - k0 if g.kp != 0 else k * g.wn)
-    var step = min(TILE, g.kp - k0) if g.kp != 0 else g.wk
+    var at = g.first_weight(group, k)
+    var step = g.term_step()
     var per_tap = g.C * step
     var per_channel = step
     if g.channels_first != 0:
@@ -573,7 +583,7 @@ struct GpuConvNhwc:
             g.wg = 1
             g.wk = groups
         else:
-            g.kp = (g.K + 15) // 16 * 16
+            g.kp = (g.K + PANEL - 1) // PANEL * PANEL
             g.wg = g.kp * g.terms()
         g.bias = 1
         g.residual = residual

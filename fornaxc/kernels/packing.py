@@ -11,8 +11,7 @@ from fornaxc.mapping import contiguous, release_pages
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PANEL = 64
-LANES = 16
+PANEL = 16  # filters that lie together, see kernels/conv.mojo
 PART_BYTES = 1 << 26  # of weights that are packed at a time
 RECURRENT_ACTIVATIONS = {"relu": 1, "sigmoid": 4, "tanh": 6}  # codes of `activate` in conv.mojo
 
@@ -25,8 +24,8 @@ def is_depthwise(shape: tuple[int, ...], groups: int) -> bool:
 def pack_conv_weight(w: Array, groups: int) -> Array:
     """Filters [K, C/groups, R, S] as one dimension of panels.
 
-    Per group the filters are padded with zeros to a multiple of 16 and cut into panels of 64 (the last may be narrower); a panel is
-    [R, S, C/groups, width], so that one tap and channel of a whole panel lies together. Depthwise filters are [R, S, K].
+    Per group the filters are padded with zeros to a multiple of 16 and cut into panels of 16; a panel is [R, S, C/groups, 16], so that
+    one tap and channel of a whole panel lies together, and the next behind it. Depthwise filters are [R, S, K].
     """
     return np.concatenate(list(conv_weight_parts(w, groups)))
 
@@ -47,14 +46,12 @@ def conv_weight_parts(w: Array, groups: int) -> Iterator[Array]:
 
 def _panels(filters: Array) -> Array:
     k, c, r, s = filters.shape
-    padded = -(-k // LANES) * LANES
-    result = np.zeros(padded * c * r * s, filters.dtype)
-    for first in range(0, padded, PANEL):
-        width = min(PANEL, padded - first)
-        cut = filters[first : first + width]  # fewer than `width` at the end of a group
-        panel = result[first * c * r * s : (first + width) * c * r * s].reshape(r, s, c, width)
-        panel[..., : cut.shape[0]] = cut.transpose(2, 3, 1, 0)
-    return result
+    count = -(-k // PANEL)
+    result = np.zeros((count, r, s, c, PANEL), filters.dtype)
+    for i in range(count):
+        cut = filters[i * PANEL : (i + 1) * PANEL]  # fewer at the end of a group
+        result[i, ..., : cut.shape[0]] = cut.transpose(2, 3, 1, 0)
+    return result.reshape(-1)
 
 
 def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Array:
@@ -62,18 +59,8 @@ def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Ar
     k, c, r, s = shape
     if is_depthwise(shape, groups):
         return np.ascontiguousarray(packed.reshape(r, s, k).transpose(2, 0, 1)[:, None])
-    per_group = k // groups
-    padded = -(-per_group // LANES) * LANES
-    filled = np.zeros((groups, padded, c, r, s), packed.dtype)
-    offset = 0
-    for g in range(groups):
-        for first in range(0, padded, PANEL):
-            width = min(PANEL, padded - first)
-            size = r * s * c * width
-            panel = packed[offset : offset + size].reshape(r, s, c, width)
-            filled[g, first : first + width] = panel.transpose(3, 2, 0, 1)
-            offset += size
-    return filled[:, :per_group].reshape(shape)
+    filled = packed.reshape(groups, -1, r, s, c, PANEL).transpose(0, 1, 5, 4, 2, 3)
+    return filled.reshape(groups, -1, c, r, s)[:, : k // groups].reshape(shape)
 
 
 def pack_matrix_weight(w: Array) -> Array:

@@ -10,7 +10,7 @@ from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
-from .conv import Args, FP, IP, LANES, MR, PANEL, SMALL, V, W, activate, ld, panel_rows, st
+from .conv import Args, FP, IP, MR, PANEL, SMALL, STRIP, V, W, activate, ld, st, strip_rows
 
 
 struct Sequences(ImplicitlyCopyable):
@@ -81,7 +81,7 @@ def clear_ends(s: Sequences, y: FP, lo: Int, hi: Int):
 
 @no_inline
 def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int):
-    """y [rows, K] = b [K] + x [rows, C] times packed w; the panels are split over the threads."""
+    """y [rows, K] = b [K] + x [rows, C] times packed w; the strips are split over the threads."""
     var a = Args(y, x, w, b, x, x)
     a.W = rows
     a.WO = rows
@@ -89,12 +89,12 @@ def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int
     a.K = K
     a.xs = C
     a.ys = K
-    var kp = (K + LANES - 1) // LANES * LANES
-    var panels = (kp + PANEL - 1) // PANEL
+    var kp = (K + PANEL - 1) // PANEL * PANEL
+    var strips = (kp + STRIP - 1) // STRIP
 
     def work(t: Int) {imm}:
-        for q in range(panels * t // threads, panels * (t + 1) // threads):
-            panel_rows(a, rows, 0, (rows + MR - 1) // MR, q * PANEL, kp)
+        for q in range(strips * t // threads, strips * (t + 1) // threads):
+            strip_rows(a, rows, 0, (rows + MR - 1) // MR, q * STRIP, kp)
 
     if threads == 1:
         work(0)
@@ -193,7 +193,7 @@ def gru_rows(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, kinds: IP, lo: Int
     var carried = rebind[FP](alloc[Float32](rows * H + 1))
     var scaled = rebind[FP](alloc[Float32](rows * H + 1))
     clear(scaled, rows * H)
-    var w2 = w + H * ((2 * H + LANES - 1) // LANES * LANES)
+    var w2 = w + H * ((2 * H + PANEL - 1) // PANEL * PANEL)
     var f = Int(kinds.load(0))
     var g = Int(kinds.load(1))
     var linear = kinds.load(2) != 0

@@ -8,7 +8,7 @@ from max.graph import TensorType, TensorValue, ops
 
 from fornaxc.ir.dims import product
 from fornaxc.ir.ops import Conv, ConvNhwc, MatMul, PackConv, PackedRecurrence, Pool
-from fornaxc.ir.ops.packed import ACTIVATIONS, LANES, PANEL
+from fornaxc.ir.ops.packed import ACTIVATIONS, PANEL
 from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS as RECURRENT_CODES
 from fornaxc.lowering.context import LoweringContext
@@ -57,19 +57,14 @@ def _pack_conv(c: LoweringContext, op: PackConv, w: TensorValue) -> TensorValue:
     if channels == 1 and op.groups == k and k > 1:
         return reshape(c, ops.permute(reshape(c, w, [k, r, s]), [1, 2, 0]), [k * r * s])
     width = k // op.groups
-    full = -(-width // LANES) * LANES
+    full = -(-width // PANEL) * PANEL
     grouped = reshape(c, w, [op.groups, width, channels, r, s])
     tail = [0, full - width, 0, 0, 0]
     zero = c.scalar(0.0, MaxDType.float32)
     filled = pad_constant(c, grouped, [0] * 5, tail, zero, [op.groups, full, channels, r, s])
-    panels = []
-    for group in range(op.groups):
-        for first in range(0, full, PANEL):
-            last = min(first + PANEL, full)
-            panel = filled[group : group + 1, first:last]
-            moved = ops.permute(reshape(c, panel, [last - first, channels, r, s]), [2, 3, 1, 0])
-            panels.append(reshape(c, moved, [r * s * channels * (last - first)]))
-    return ops.concat(panels, 0) if len(panels) > 1 else panels[0]
+    count = op.groups * (full // PANEL)
+    panels = ops.permute(reshape(c, filled, [count, PANEL, channels, r * s]), [0, 3, 2, 1])
+    return reshape(c, panels, [op.groups * full * channels * r * s])
 
 
 @lower(MatMul, on="cpu")

@@ -15,17 +15,16 @@ from fornaxc.ir.ops.linear import Conv
 from fornaxc.ir.ops.nn import Gru, Lstm, Rnn
 from fornaxc.ir.types import DType, TensorType
 
-PANEL = 64  # filters of a full panel
-LANES = 16  # a panel holds a multiple of this many filters
+PANEL = 16  # filters of a panel
 ACTIVATIONS = ("none", "relu", "clip", "silu", "sigmoid", "hardswish")
 
 
 def packed_size(filters: int, channels: int, window: int, groups: int) -> int:
-    """The elements of packed weights: each group's filters rounded up to whole lanes; depthwise ones are not padded."""
+    """The elements of packed weights: each group's filters rounded up to whole panels; depthwise ones are not padded."""
     if channels == 1 and groups == filters and groups > 1:
         return filters * window
     per_group = filters // groups
-    return groups * (-(-per_group // LANES) * LANES) * channels * window
+    return groups * (-(-per_group // PANEL) * PANEL) * channels * window
 
 
 @dataclass(frozen=True, slots=True)
