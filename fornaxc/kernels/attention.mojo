@@ -179,14 +179,14 @@ def attention_run(a: Job):
             var first = product(scores, q, keys, zeros, count, a.C, a.S)
             first.xs = a.qs.row
             for p in range(0, sp, STRIP):
-                strip_rows(first, count, 0, tiles, p, sp)
+                strip_rows(first, count, 0, tiles, p)
             for i in range(count):
                 finish_scores(a, scores + i * a.S, b, h, m + i)
             var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
             var second = product(y, scores, values, zeros, count, a.S, a.N)
             second.ys = a.ys.row
             for p in range(0, np, STRIP):
-                strip_rows(second, count, 0, tiles, p, np)
+                strip_rows(second, count, 0, tiles, p)
 
     if threads == 1:
         work(0)

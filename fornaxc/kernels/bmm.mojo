@@ -131,7 +131,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
             pack_matrix(buffer, w + b * K * N, K, N, sk, sn)
             var a = product(y + b * M * N, x + b * M * K, buffer, zeros, M, K, N)
             for q in range(0, kp, STRIP):
-                strip_rows(a, M, 0, mt, q, kp)
+                strip_rows(a, M, 0, mt, q)
 
     if threads == 1:
         batches(0)
@@ -144,7 +144,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
 
             def rows(t: Int) {imm}:
                 for q in range(0, kp, STRIP):
-                    strip_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q, kp)
+                    strip_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q)
 
             sync_parallelize(rows, threads)
     buffers.free()

@@ -13,6 +13,7 @@ from std.collections import Array
 from std.math import erf, exp, fma, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
+from std.utils.numerics import inf
 
 comptime FP = Pointer[Float32, UntrackedOrigin[mut=True]]
 comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
@@ -161,52 +162,64 @@ def activated(v: V, a: Args) -> V:
     return u
 
 
-@no_inline
-def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
-    """MR output pixels by N vectors of channels from k0 on, where a panel begins, over the taps p0 to p1 of the filter.
+@always_inline
+def is_dense(a: Args) -> Bool:
+    """Whether a pixel of y is made of the pixel of x with the same number, as in linear layers."""
+    return a.R * a.S == 1 and a.sh == 1 and a.sw == 1 and a.ph == 0 and a.pw == 0 and a.H == a.HO and a.W == a.WO
 
-    Partial sums of earlier taps are in y.
+
+@no_inline
+def tile[MR: Int, N: Int](a: Args, dense: Bool, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
+    """MR output pixels by N vectors of channels from k0 on, over the taps p0 to p1 of the filter.
+
+    `dense` as `is_dense` tells. Partial sums of earlier taps are in y.
     """
     var apart = a.R * a.S * a.C * PANEL  # from one panel to the next
     var acc = Array[V, MR * N](fill=V(0))
     var nn = Array[Int, MR](fill=0)
     var hh = Array[Int, MR](fill=0)
     var ww = Array[Int, MR](fill=0)
-    var row = m0 // a.WO  # of all output rows of all images
-    var column = m0 - row * a.WO
-    var image = row // a.HO
-    row -= image * a.HO
     var run = a.dw == 1 and a.xs == a.C  # the taps of a filter's row are neighbours in memory, if no pixel is at an edge
-    comptime for i in range(MR):
-        nn[i] = image * a.H
-        hh[i] = row * a.sh - a.ph
-        ww[i] = column * a.sw - a.pw
-        run = run and ww[i] >= 0 and ww[i] + a.S <= a.W
-        if i + 1 < mr:
-            column += 1
-            if column == a.WO:
-                column = 0
-                row += 1
-                if row == a.HO:
-                    row = 0
-                    image += 1
+    if not dense:
+        var row = m0 // a.WO  # of all output rows of all images
+        var column = m0 - row * a.WO
+        var image = row // a.HO
+        row -= image * a.HO
+        comptime for i in range(MR):
+            nn[i] = image * a.H
+            hh[i] = row * a.sh - a.ph
+            ww[i] = column * a.sw - a.pw
+            run = run and ww[i] >= 0 and ww[i] + a.S <= a.W
+            if i + 1 < mr:
+                column += 1
+                if column == a.WO:
+                    column = 0
+                    row += 1
+                    if row == a.HO:
+                        row = 0
+                        image += 1
     comptime for j in range(N):
         var left = a.K - k0 - j * W
         var bias = ld(a.b + (k0 + j * W), left) if first else V(0)
         comptime for i in range(MR):
             acc[i * N + j] = bias if first else ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k0 + j * W), left)
-    var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL)
+    var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL + k0 % PANEL)
     var p = p0
     while p < p1:
-        var r = p // a.S
-        var s = p - r * a.S
-        var taps = min(a.S - s, p1 - p) if run else 1
+        var taps = 1
         var ptr = Array[FP, MR](fill=a.zero)
-        comptime for i in range(MR):
-            var h = hh[i] + r * a.dh
-            var w = ww[i] + s * a.dw
-            if h >= 0 and h < a.H and w >= 0 and w < a.W:
-                ptr[i] = a.x + ((nn[i] + h) * a.W + w) * a.xs
+        if dense:
+            comptime for i in range(MR):
+                ptr[i] = a.x + (m0 + min(i, mr - 1)) * a.xs
+        else:
+            var r = p // a.S
+            var s = p - r * a.S
+            taps = min(a.S - s, p1 - p) if run else 1
+            comptime for i in range(MR):
+                var h = hh[i] + r * a.dh
+                var w = ww[i] + s * a.dw
+                if h >= 0 and h < a.H and w >= 0 and w < a.W:
+                    ptr[i] = a.x + ((nn[i] + h) * a.W + w) * a.xs
         for c in range(a.C * taps):
             var bv = Array[V, N](fill=V(0))
             comptime for j in range(N):
@@ -217,6 +230,18 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, 
                     acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
             wp += PANEL
         p += taps
+    var is_plain = a.activation <= 1 and a.scale == 1 and a.offset == 0
+    if a.K - k0 >= N * W and (is_plain or not last):
+        var added = last and a.residual
+        var least = V(0 if last and a.activation == 1 else -inf[DType.float32]())
+        comptime for i in range(MR):
+            if i < mr:
+                comptime for j in range(N):
+                    var v = acc[i * N + j]
+                    if added:
+                        v += (a.r + ((m0 + i) * a.rs + k0)).load[width=W](j * W)
+                    (a.y + ((m0 + i) * a.ys + k0 + j * W)).store(v.lt(least).select(least, v))
+        return
     comptime for i in range(MR):
         if i < mr:
             comptime for j in range(N):
@@ -230,9 +255,10 @@ def tile[MR: Int, N: Int](a: Args, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, 
 
 
 @no_inline
-def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
-    """Row tiles m_lo to m_hi of the channels from q on, as many as a strip has, of `kp`; taps are blocked to keep the weights in cache."""
-    var left = min(STRIP, kp - q) // W
+def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int):
+    """Row tiles m_lo to m_hi of the channels from q on, as many as a strip has; taps are blocked to keep the weights in cache."""
+    var vectors = min(NV, (a.K - q + W - 1) // W)
+    var dense = is_dense(a)
     var taps = a.R * a.S
     var block = max(1, 1536 // max(1, a.C))
     var p = 0
@@ -241,24 +267,22 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int, kp: Int):
         for t in range(m_lo, m_hi):
             var m0 = t * MR
             var mr = min(MR, M - m0)
-            var single = mr == 1  # one row is bound by the weights: no arithmetic on rows that are not there
-            if left >= NV:
-                if single:
-                    tile[1, NV](a, m0, mr, q, p, pe, p == 0, pe == taps)
+            if mr == 1:  # one row is bound by the weights: no arithmetic on rows that are not there
+                if vectors == NV:
+                    tile[1, NV](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
                 else:
-                    tile[MR, NV](a, m0, mr, q, p, pe, p == 0, pe == taps)
-                continue
-            comptime if STRIP > PANEL:  # the last panels
-                for j in range(left):
-                    if single:
-                        tile[1, 1](a, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
-                if not single:
-                    if left == 3:
-                        tile[MR, 3](a, m0, mr, q, p, pe, p == 0, pe == taps)
-                    elif left == 2:
-                        tile[MR, 2](a, m0, mr, q, p, pe, p == 0, pe == taps)
+                    for j in range(vectors):
+                        tile[1, 1](a, dense, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
+            elif vectors == NV:
+                tile[MR, NV](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
+            elif vectors == 1:
+                tile[MR, 1](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
+            else:
+                comptime if NV > 2:
+                    if vectors == 2:
+                        tile[MR, 2](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
                     else:
-                        tile[MR, 1](a, m0, mr, q, p, pe, p == 0, pe == taps)
+                        tile[MR, 3](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
         p = pe
 
 
@@ -289,7 +313,7 @@ def conv_run(a0: Args, M: Int, G: Int):
                 a.r = a.r + g * a.K
                 a.w = a.w + g * kp * a.R * a.S * a.C
                 a.b = a.b + g * a.K
-                strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP, kp)
+                strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP)
             m += step
 
     if threads == 1:

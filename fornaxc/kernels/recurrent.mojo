@@ -94,7 +94,7 @@ def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int
 
     def work(t: Int) {imm}:
         for q in range(strips * t // threads, strips * (t + 1) // threads):
-            strip_rows(a, rows, 0, (rows + MR - 1) // MR, q * STRIP, kp)
+            strip_rows(a, rows, 0, (rows + MR - 1) // MR, q * STRIP)
 
     if threads == 1:
         work(0)

@@ -11,6 +11,8 @@ from .conv import IP
 
 comptime AXES = 16  # more than any tensor has
 comptime BLOCK = 16
+comptime NARROW = 1024  # about the elements of a job where rows are shorter than a block
+comptime FEW = 8  # rows that are interleaved at a time
 comptime Axes = Array[Int, AXES]
 
 
@@ -31,6 +33,28 @@ def swap_block[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]
             rows[k] = next[k]
     comptime for k in range(BLOCK):
         (y + k * ys).store(rows[k])
+
+
+@no_inline
+def swap_edge[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], ys: Int, xs: Int, rows: Int, columns: Int):
+    """y[j * ys + i] = x[i * xs + j] for j below `rows` and i below `columns`, of which there are few."""
+    var j = 0
+    if ys == columns and (columns == 2 or columns == 4):  # as between groups of channels: what is written lies together
+        while j + FEW <= rows:
+            var first = (x + j).load[width=FEW]()
+            var second = (x + (xs + j)).load[width=FEW]()
+            if columns == 2:
+                (y + 2 * j).store(first.interleave(second))
+            else:
+                var even = first.interleave((x + (2 * xs + j)).load[width=FEW]())
+                var odd = second.interleave((x + (3 * xs + j)).load[width=FEW]())
+                (y + 4 * j).store(even.interleave(odd))
+            j += FEW
+    for i in range(columns):
+        var from_x = x + i * xs
+        var to_y = y + i
+        for k in range(j, rows):
+            to_y.store(k * ys, from_x.load(k))
 
 
 @no_inline
@@ -78,14 +102,15 @@ def transpose_run[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=Tr
     var width = n[axes - 1]
     var height = n[across] if across != axes - 1 else 1
     var outer = total // (width * height)
-    var strips = (height + BLOCK - 1) // BLOCK
+    var tall = BLOCK if width >= BLOCK else NARROW // width
+    var strips = (height + tall - 1) // tall
     var jobs = outer * strips
     var threads = 1 if total < 32768 else max(1, min(parallelism_level(None), jobs))
 
     def work(t: Int) {imm}:
         for job in range(jobs * t // threads, jobs * (t + 1) // threads):
             var left = job // strips
-            var j0 = (job - left * strips) * BLOCK
+            var j0 = (job - left * strips) * tall
             var xo = x
             var yo = y
             for i in range(axes - 1):
@@ -101,15 +126,13 @@ def transpose_run[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=Tr
             var step = xs[axes - 1]
             xo = xo + j0
             yo = yo + j0 * ys[across]
-            var count = min(BLOCK, height - j0)
+            var count = min(tall, height - j0)
             var i0 = 0
             while i0 < width:
                 if count == BLOCK and i0 + BLOCK <= width:
                     swap_block[dtype](yo + i0, xo + i0 * step, ys[across], step)
                 else:
-                    for j in range(count):
-                        for i in range(i0, min(width, i0 + BLOCK)):
-                            (yo + (j * ys[across] + i)).store((xo + (i * step + j)).load())
+                    swap_edge[dtype](yo + i0, xo + i0 * step, ys[across], step, count, min(BLOCK, width - i0))
                 i0 += BLOCK
 
     if threads == 1:
