@@ -15,5 +15,6 @@ from .reduce import *
 from .rows import *
 from .scan import *
 from .small_floats import *
+from .team import *
 from .transpose import *
 from .whole import *

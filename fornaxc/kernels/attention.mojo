@@ -2,7 +2,6 @@
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
@@ -10,6 +9,7 @@ from std.memory import alloc
 from .bmm import pack_matrix, product, row_dots, row_product
 from .conv import FP, IP, MR, PANEL, SMALL, STRIP, V, W, ld, st, strip_rows
 from .rows import softmax_row
+from .team import Team, share
 
 comptime SCORES = 65536  # about how many are in the cache at a time
 comptime MOST_ROWS = 96
@@ -136,7 +136,7 @@ def few_rows(a: Job, b: Int, h: Int, scores: FP):
 
 
 @no_inline
-def attention_run(a: Job):
+def attention_run(mut team: Team, a: Job):
     var threads = parallelism_level(None)
     if a.B * a.H * a.M * a.S * (a.C + a.N) < SMALL:
         threads = 1
@@ -148,13 +148,13 @@ def attention_run(a: Job):
     var np = (a.N + PANEL - 1) // PANEL * PANEL
     var packed = a.M > FEW
     var each = rows * a.S + (sp * a.C + np * a.S if packed else 0) + 1
-    var buffers = rebind[FP](alloc[Float32](threads * each))
     var zeros = rebind[FP](alloc[Float32](sp + np + a.C + 1))
     for i in range(sp + np + a.C + 1):
         zeros.store(i, Float32(0))
 
     def work(t: Int) {imm}:
-        var scores = buffers + t * each
+        var buffer = alloc[Float32](each)
+        var scores = rebind[FP](buffer)
         var keys = scores + rows * a.S
         var values = keys + sp * a.C
         var have = -1
@@ -187,12 +187,9 @@ def attention_run(a: Job):
             second.ys = a.ys.row
             for p in range(0, np, STRIP):
                 strip_rows(second, count, 0, tiles, p)
+        buffer.free()
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
-    buffers.free()
+    share(team, work, threads)
     zeros.free()
 
 
@@ -246,4 +243,5 @@ struct AttentionHeads:
         a.scale = n.load(0)
         a.fill = n.load(1)
         a.spare = n.load(2)
-        attention_run(a)
+        var alone = Team()
+        attention_run(alone, a)

@@ -15,6 +15,7 @@ from .local_norm import local_norm
 from .pool import pool_run
 from .reduce import SUM, reduce_columns
 from .rows import normalize_rows, softmax_rows
+from .team import COUNTERS, Team, share
 from .transpose import Axes, copy_row, transpose_run
 
 comptime COLUMNS = 52  # of a row of the table
@@ -40,6 +41,7 @@ comptime SCALE = 39
 comptime OFFSET = 43
 comptime SPARE = 47
 comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
+comptime SHARES = 2  # the most calls of `share` that a step makes
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
@@ -51,7 +53,7 @@ def place(buffers: PP, row: IP, column: Int, images: Int) -> FP:
 
 
 @no_inline
-def copy_run(y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: Int, width: Int, steps: IP):
+def copy_run(mut team: Team, y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: Int, width: Int, steps: IP):
     """`width` neighbours in each turn of five loops of these sizes, the outermost first. `steps`: how far y goes in each, then x."""
     var rows = n * a * b * c * d
     var threads = 1 if rows * width < SMALL else max(1, min(parallelism_level(None), rows))
@@ -85,10 +87,7 @@ def copy_run(y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: Int, width: Int, s
             for i in range(from_d, to_d):
                 copy_row[DType.float32](yo + i * yd, xo + i * xd, width)
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @always_inline
@@ -98,7 +97,7 @@ def spread(p: FP, apart: Int, left: Int) -> V:
 
 
 @no_inline
-def arithmetic(y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: IP):
+def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: IP):
     """y = activation(x op r) for C numbers of each of P pixels of N images. `geometry`: op (0 x alone, 1 add, 2 sub, 3 mul, 4 div), the activation, how many
     numbers images, pixels and channels of x are apart, and those of r."""
     var op = Int(geometry.load(0))
@@ -136,19 +135,20 @@ def arithmetic(y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: I
                 st(yo + c, left, v)
                 c += W
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @no_inline
-def image_sums(y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
+def image_sums(mut team: Team, y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool):
     """The sums, or means, of the P pixels of N images."""
-    reduce_columns[DType.float32, SUM](y, x, N, P, C)
-    if mean:
+    reduce_columns[DType.float32, SUM](team, y, x, N, P, C)
+
+    def divide(_part: Int) {imm}:
         for i in range(N * C):
             y.store(i, y.load(i) / Float32(P))
+
+    if mean:
+        share(team, divide, 1)
 
 
 @always_inline
@@ -158,7 +158,7 @@ def number(buffers: PP, row: IP, column: Int, images: Int, otherwise: Float32) -
 
 
 @no_inline
-def attend(buffers: PP, row: IP, images: Int):
+def attend(mut team: Team, buffers: PP, row: IP, images: Int):
     var a = Job(
         place(buffers, row, Y, images),
         place(buffers, row, X, images),
@@ -183,11 +183,11 @@ def attend(buffers: PP, row: IP, images: Int):
     a.scale = number(buffers, row, SCALE, images, 1)
     a.fill = number(buffers, row, OFFSET, images, 0)
     a.spare = number(buffers, row, SPARE, images, 0)
-    attention_run(a)
+    attention_run(team, a)
 
 
 @no_inline
-def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
+def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, images: Int):
     """`count` steps, each a row of `table` and FLOATS of `floats`. The places are those of `place`, then a stride; sizes are for one of `images`.
 
     kind         places       sizes              geometry
@@ -229,39 +229,60 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
             a.rs = Int(row.load(RESIDUAL + STRIDE))
             a.scale = number(buffers, row, SCALE, images, 1)
             a.offset = number(buffers, row, OFFSET, images, 0)
-            conv_entry(a, N, geometry, floats + FLOATS * i)
+            conv_entry(team, a, N, geometry, floats + FLOATS * i)
         elif kind == POOL:
-            pool_run(y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
+            pool_run(team, y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
         elif kind == COPY:
-            copy_run(y, x, N, H, wide, Int(size.load(4)), Int(size.load(5)), C, geometry)
+            copy_run(team, y, x, N, H, wide, Int(size.load(4)), Int(size.load(5)), C, geometry)
         elif kind == SWAP:
             var sizes = Axes(fill=1)
             sizes[0] = N
             sizes[1] = wide
             sizes[2] = H
             transpose_run[DType.uint32](
-                rebind[UP](y.bitcast[UInt32]()), rebind[UP](x.bitcast[UInt32]()), 3, sizes, geometry
+                team, rebind[UP](y.bitcast[UInt32]()), rebind[UP](x.bitcast[UInt32]()), 3, sizes, geometry
             )
         elif kind == ARITHMETIC:
-            arithmetic(y, ys, x, place(buffers, row, WEIGHTS, images), N, H, C, geometry)
+            arithmetic(team, y, ys, x, place(buffers, row, WEIGHTS, images), N, H, C, geometry)
         elif kind == SUMS:
-            image_sums(y, x, N, H, C, geometry.load(0) != 0)
+            image_sums(team, y, x, N, H, C, geometry.load(0) != 0)
         elif kind == LOCAL_NORM:
-            local_norm(y, ys, x, xs, N * H, C, geometry, floats + FLOATS * i)
+            local_norm(team, y, ys, x, xs, N * H, C, geometry, floats + FLOATS * i)
         elif kind == NORM:
             var scale = place(buffers, row, WEIGHTS, images)
             var bias = place(buffers, row, BIAS, images)
-            normalize_rows(y, x, scale, bias, N, H, (floats + FLOATS * i).load(0), geometry.load(0) != 0)
+            normalize_rows(team, y, x, scale, bias, N, H, (floats + FLOATS * i).load(0), geometry.load(0) != 0)
         elif kind == SOFTMAX:
-            softmax_rows(y, x, N, H, geometry.load(0) != 0)
+            softmax_rows(team, y, x, N, H, geometry.load(0) != 0)
         elif kind == ATTENTION:
-            attend(buffers, row, images)
+            attend(team, buffers, row, images)
+
+
+@no_inline
+def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
+    """`chain_steps`, by all threads together."""
+    var threads = parallelism_level(None)
+    var numbers = SHARES * count * COUNTERS
+    var counters = rebind[IP](alloc[Int64](numbers))
+    for i in range(numbers):
+        counters.store(i, 0)
+
+    def work(_thread: Int) {imm}:
+        var team = Team(counters)
+        chain_steps(team, buffers, table, floats, count, images)
+
+    if threads == 1:
+        var alone = Team()
+        chain_steps(alone, buffers, table, floats, count, images)
+    else:
+        sync_parallelize(work, threads)
+    counters.free()
 
 
 @extensibility.register("fx_chain")
 struct Chain:
     """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 floats [steps * FLOATS] and i64 images [1] as
-    `chain_run` has them."""
+    `chain_steps` has them."""
 
     @staticmethod
     def execute[

@@ -6,7 +6,6 @@ shape. Weights are packed ahead of time by `packing.py`.
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
@@ -14,6 +13,7 @@ from std.math import erf, exp, fma, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
 from std.utils.numerics import inf
+from .team import Team, share
 
 comptime FP = Pointer[Float32, UntrackedOrigin[mut=True]]
 comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
@@ -287,7 +287,7 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int):
 
 
 @no_inline
-def conv_run(a0: Args, M: Int, G: Int):
+def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     """Grouped convolution of M output pixels."""
     var threads = parallelism_level(None)
     if M * a0.K * a0.C * a0.R * a0.S * G < SMALL:
@@ -316,10 +316,7 @@ def conv_run(a0: Args, M: Int, G: Int):
                 strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP)
             m += step
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @always_inline
@@ -376,7 +373,7 @@ def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
 
 
 @no_inline
-def depthwise_run(a: Args, N: Int):
+def depthwise_run(mut team: Team, a: Args, N: Int):
     """Depthwise convolution: as many groups as channels, one filter each; K is the channels."""
     var rows = N * a.HO
     var threads = parallelism_level(None)
@@ -393,14 +390,11 @@ def depthwise_run(a: Args, N: Int):
                 w += DW_PIXELS
         pixels.free()
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @no_inline
-def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
+def conv_entry(mut team: Team, a0: Args, N: Int, geometry: IP, bounds: FP):
     """`geometry`: R S sh sw ph pw dh dw groups activation residual. `bounds`: those of clip. C and K of `a0` are those of all groups."""
     var a = a0.copy()
     var groups = Int(geometry.load(8))
@@ -421,11 +415,11 @@ def conv_entry(a0: Args, N: Int, geometry: IP, bounds: FP):
         zero.unsafe_store(i, Float32(0))
     a.zero = rebind[FP](zero)
     if groups > 1 and groups == a.C and groups == a.K:
-        depthwise_run(a, N)
+        depthwise_run(team, a, N)
     else:
         a.C = a.C // groups
         a.K = a.K // groups
-        conv_run(a, N * a.HO * a.WO, groups)
+        conv_run(team, a, N * a.HO * a.WO, groups)
     zero.free()
 
 
@@ -464,4 +458,5 @@ struct Conv2d:
         a.xs = a.C
         a.ys = a.K
         a.rs = a.K
-        conv_entry(a, Int(x.dim_size(0)), rebind[IP](geometry.unsafe_ptr()), rebind[FP](bounds.unsafe_ptr()))
+        var alone = Team()
+        conv_entry(alone, a, Int(x.dim_size(0)), rebind[IP](geometry.unsafe_ptr()), rebind[FP](bounds.unsafe_ptr()))

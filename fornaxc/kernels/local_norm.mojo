@@ -2,13 +2,13 @@
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.math import exp, isnan, log, sqrt
 from std.memory import alloc
 from std.utils.numerics import inf
 from .conv import FP, IP, V, W, ld, st
+from .team import Team, share
 
 comptime SMALL = 16384  # elements below which one thread is quicker
 
@@ -25,7 +25,7 @@ def _to_the_power(v: V, beta: Float32) -> V:
 
 
 @no_inline
-def local_norm(y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int, window: IP, numbers: FP):
+def local_norm(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int, window: IP, numbers: FP):
     """y = x / (bias + alpha * (the sum of the squares in the window)) ^ beta for rows of n, ys and xs apart. `window`: how many before and after;
     `numbers`: alpha, beta, bias."""
     var before = Int(window.load(0))
@@ -57,10 +57,7 @@ def local_norm(y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int, window: IP, nu
                 c += W
         squares.free()
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @extensibility.register("fx_lrn")
@@ -78,7 +75,9 @@ struct LocalNorm:
         ctx: DeviceContext,
     ) raises:
         var n = Int(x.dim_size(1))
+        var alone = Team()
         local_norm(
+            alone,
             rebind[FP](output.unsafe_ptr()),
             n,
             rebind[FP](x.unsafe_ptr()),

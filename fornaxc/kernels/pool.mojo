@@ -2,16 +2,16 @@
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.utils.numerics import inf
 from .conv import FP, IP, V, W, ld, st
+from .team import Team, share
 
 
 @no_inline
-def pool_run(y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi: Int, C: Int, HO: Int, WO: Int, geometry: IP):
+def pool_run(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi: Int, C: Int, HO: Int, WO: Int, geometry: IP):
     """`geometry`: R S sh sw ph pw dh dw kind. Kinds: 0 the maximum, 1 the sum, 2 the mean of what lies inside x. From one pixel to
     the next are ys and xs numbers."""
     var R = Int(geometry.load(0))
@@ -58,10 +58,7 @@ def pool_run(y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi: Int, C: Int, HO
                     st(y + ((q * WO + wo) * ys + c), left, total)
                     c += W
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @extensibility.register("fx_pool2d")
@@ -78,7 +75,9 @@ struct Pool2d:
         geometry: InputTensor[dtype=DType.int64, rank=1, ...],
         ctx: DeviceContext,
     ) raises:
+        var alone = Team()
         pool_run(
+            alone,
             rebind[FP](output.unsafe_ptr()),
             Int(x.dim_size(3)),
             rebind[FP](x.unsafe_ptr()),

@@ -9,6 +9,7 @@ from std.math import isnan
 from std.memory import alloc
 from std.sys import simd_width_of
 from std.utils.numerics import max_or_inf, min_or_neg_inf
+from .team import Team, share
 
 comptime P[dtype: DType] = Pointer[Scalar[dtype], UntrackedOrigin[mut=True]]
 comptime SUM = 0
@@ -94,7 +95,7 @@ def reduce_rows[dtype: DType, kind: Int](y: P[dtype], x: P[dtype], outer: Int, n
 
 
 @no_inline
-def reduce_columns[dtype: DType, kind: Int](y: P[dtype], x: P[dtype], outer: Int, n: Int, inner: Int):
+def reduce_columns[dtype: DType, kind: Int](mut team: Team, y: P[dtype], x: P[dtype], outer: Int, n: Int, inner: Int):
     """y[o, i] of x[o, :, i], vectors of columns at a time."""
     comptime WIDE = 2 * simd_width_of[dtype]()
     var strips = (inner + WIDE - 1) // WIDE
@@ -112,10 +113,7 @@ def reduce_columns[dtype: DType, kind: Int](y: P[dtype], x: P[dtype], outer: Int
                 for rest in range(inner - i):
                     dst.store(rest, _lanes[kind, 1](src + rest, n, inner)[0])
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @extensibility.register("fx_reduce")
@@ -134,4 +132,5 @@ struct ReduceAxis:
         if inner == 1:
             reduce_rows[output.dtype, kind](dst, src, outer, n)
         else:
-            reduce_columns[output.dtype, kind](dst, src, outer, n, inner)
+            var alone = Team()
+            reduce_columns[output.dtype, kind](alone, dst, src, outer, n, inner)

@@ -2,13 +2,13 @@
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.math import exp, isnan, log, sqrt
 from std.utils.numerics import inf, isfinite, nan
 from .conv import FP, IP, V, W, ld, st
 from .reduce import MAX, SUM, reduce_row
+from .team import Team, share
 
 comptime LEAST = -87.3  # of an exponent: e to less is below the normal numbers
 comptime SMALL = 16384  # elements below which one thread is quicker
@@ -50,17 +50,14 @@ def softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
 
 
 @no_inline
-def softmax_rows(y: FP, x: FP, rows: Int, n: Int, logarithm: Bool):
+def softmax_rows(mut team: Team, y: FP, x: FP, rows: Int, n: Int, logarithm: Bool):
     var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
 
     def work(t: Int) {imm}:
         for row in range(rows * t // threads, rows * (t + 1) // threads):
             softmax_row(y + row * n, x + row * n, n, logarithm)
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @extensibility.register("fx_softmax")
@@ -76,7 +73,9 @@ struct SoftmaxRows:
         flags: InputTensor[dtype=DType.int64, rank=1, ...],
         ctx: DeviceContext,
     ) raises:
+        var alone = Team()
         softmax_rows(
+            alone,
             rebind[FP](output.unsafe_ptr()),
             rebind[FP](x.unsafe_ptr()),
             Int(x.dim_size(0)),
@@ -103,7 +102,7 @@ def _moments(x: FP, n: Int, centre: Float32) -> Tuple[Float32, Float32]:
 
 
 @no_inline
-def normalize_rows(y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon: Float32, centred: Bool):
+def normalize_rows(mut team: Team, y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon: Float32, centred: Bool):
     var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
 
     def work(t: Int) {imm}:
@@ -124,10 +123,7 @@ def normalize_rows(y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon
                 st(dst + i, left, v + ld(bias + i, left) if centred else v)
                 i += W
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @extensibility.register("fx_normalize")
@@ -147,7 +143,9 @@ struct NormalizeRows:
         flags: InputTensor[dtype=DType.int64, rank=1, ...],
         ctx: DeviceContext,
     ) raises:
+        var alone = Team()
         normalize_rows(
+            alone,
             rebind[FP](output.unsafe_ptr()),
             rebind[FP](x.unsafe_ptr()),
             rebind[FP](scale.unsafe_ptr()),

@@ -2,12 +2,12 @@
 
 import extensibility
 from extensibility import InputTensor, OutputTensor
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.sys import size_of
 from .conv import IP
+from .team import Team, share
 
 comptime AXES = 16  # more than any tensor has
 comptime BLOCK = 16
@@ -58,7 +58,7 @@ def swap_edge[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]]
 
 
 @no_inline
-def transpose_run[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], rank: Int, sizes: Axes, perm: IP):
+def transpose_run[dtype: DType](mut team: Team, y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], rank: Int, sizes: Axes, perm: IP):
     """y = x with the axes `perm`; `sizes` are those of y."""
     var strides = Axes(fill=0)  # of y's axes, in x
     var from_size = Axes(fill=1)
@@ -135,10 +135,7 @@ def transpose_run[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=Tr
                     swap_edge[dtype](yo + i0, xo + i0 * step, ys[across], step, count, min(BLOCK, width - i0))
                 i0 += BLOCK
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, threads)
 
 
 @always_inline
@@ -169,9 +166,11 @@ struct Transpose:
         comptime for i in range(output.rank):
             sizes[i] = Int(output.dim_size(i))
         var p = rebind[IP](perm.unsafe_ptr())
+        var alone = Team()
         comptime bytes = size_of[output.dtype]()
         comptime if bytes == 8:
             transpose_run[DType.uint64](
+                alone,
                 rebind[Pointer[UInt64, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt64]()),
                 rebind[Pointer[UInt64, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt64]()),
                 output.rank,
@@ -180,6 +179,7 @@ struct Transpose:
             )
         elif bytes == 4:
             transpose_run[DType.uint32](
+                alone,
                 rebind[Pointer[UInt32, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt32]()),
                 rebind[Pointer[UInt32, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt32]()),
                 output.rank,
@@ -188,6 +188,7 @@ struct Transpose:
             )
         elif bytes == 2:
             transpose_run[DType.uint16](
+                alone,
                 rebind[Pointer[UInt16, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt16]()),
                 rebind[Pointer[UInt16, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt16]()),
                 output.rank,
@@ -196,6 +197,7 @@ struct Transpose:
             )
         else:
             transpose_run[DType.uint8](
+                alone,
                 rebind[Pointer[UInt8, UntrackedOrigin[mut=True]]](output.unsafe_ptr().bitcast[UInt8]()),
                 rebind[Pointer[UInt8, UntrackedOrigin[mut=True]]](x.unsafe_ptr().bitcast[UInt8]()),
                 output.rank,

@@ -198,7 +198,7 @@ def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False) -> tuple[G
 
 
 def carried_out(rows: Array, floats: Array, buffers: Sequence[Array], images: int = 1) -> None:
-    """The steps of a table on `buffers` (1-D), as `chain_run` of kernels/chain.mojo has them."""
+    """The steps of a table on `buffers` (1-D), as `chain_steps` of kernels/chain.mojo has them."""
     for row, numbers in zip(rows.reshape(-1, COLUMNS), floats.reshape(-1, NUMBERS), strict=True):
         _carry_out(row, numbers, buffers, images)
 

@@ -1,0 +1,54 @@
+"""How threads share work: each time anew, or as a team that goes through many steps together.
+
+To wake the runtime's threads takes longer than many a step. A team is woken once. Each of its threads goes through all steps; of each it takes parts that
+none has taken yet, and goes on when all are done. No thread waits for one that has not come: what it could do is done without it. Between the parts a
+thread may do nothing but what all may do at once.
+"""
+
+from max.algorithm import sync_parallelize
+from std.atomic import Atomic
+from std.ffi import external_call
+
+comptime Counters = Pointer[Int64, UntrackedOrigin[mut=True]]
+comptime COUNTERS = 16  # numbers of a step: the parts taken, and half of them later the parts done, in lines of the cache of their own
+comptime SPINS = 4096  # before a thread that waits lets others run
+
+
+struct Team(ImplicitlyCopyable):
+    """One thread's view of its team; without `counters`, COUNTERS for each call of `share` and 0 at first, it is no team."""
+
+    var counters: Optional[Counters]
+    var step: Int
+
+    def __init__(out self):
+        self.counters = None
+        self.step = 0
+
+    def __init__(out self, counters: Counters):
+        self.counters = counters
+        self.step = 0
+
+
+@always_inline
+def share[F: def(Int) -> None](mut team: Team, work: F, parts: Int):
+    """`work` of each number below `parts`, by this thread and others; all are done when it returns. All threads of a team call it alike."""
+    if not team.counters:
+        if parts == 1:
+            work(0)
+        else:
+            sync_parallelize(work, parts)
+        return
+    var taken = team.counters.value() + team.step * COUNTERS
+    var done = taken + COUNTERS // 2
+    team.step += 1
+    while True:
+        var part = Int(Atomic.fetch_add(taken, 1))
+        if part >= parts:
+            break
+        work(part)
+        _ = Atomic.fetch_add(done, 1)
+    var spins = 0
+    while Int(Atomic.load(done)) < parts:
+        spins += 1
+        if spins > SPINS:
+            _ = external_call["sched_yield", Int32]()
