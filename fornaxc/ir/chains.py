@@ -31,9 +31,10 @@ from fornaxc.ir.types import DType
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 FUNCTIONS = ("relu", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh")
-COPIED_AXES = 4  # between the first and the last that what moves elements can have
+COPIED_AXES = 4  # but for the first and the last that what moves elements can have
 _KERNELS = (Attention, Concat, LayerNorm, LocalResponseNorm, RmsNorm, Softmax, Transpose)  # MAX fuses them with nothing
 LEAST = 4  # convolutions and pools of a chain: fewer are kernels of their own
+MOST_RESULTS = 32  # of a chain: each costs compile time
 
 Chain = tuple[Node, ...]
 
@@ -75,6 +76,16 @@ def batch_of(graph: Graph) -> Batch | None:
 def find_chains(graph: Graph) -> list[Chain]:
     """Groups of nodes, in their order, such that no path leaves a group and comes back to it."""
     return [step for step in schedule(graph) if isinstance(step, tuple)]
+
+
+def chain_results(graph: Graph, chain: Chain) -> list[Value]:
+    """The values of a chain that something outside of it uses. With more than `MOST_RESULTS` it is left in pieces."""
+    inside = set(chain)
+    used = set(graph.outputs)
+    for node in graph.nodes:
+        if node not in inside:
+            used.update(_used(node))
+    return [v for node in chain for v in node.outputs if v in used]
 
 
 def schedule(graph: Graph) -> list[Node | Chain]:
@@ -124,7 +135,7 @@ def is_link(node: Node, batch: Batch) -> bool:
             pixels = zip(node.inputs[0].type.shape[1:-1], shape[1:-1], strict=True)
             return len(shape) > 1 and len({have == wanted for have, wanted in pixels if wanted != 1}) < 2
         case Transpose(perm=perm):
-            return swapped(node, batch) is not None or _keeps_ends(node.inputs[0], perm, batch)
+            return swapped(node, batch) is not None or _moves_rows(node.inputs[0], perm, batch)
         case LocalResponseNorm():
             return image
         case LayerNorm(axis=axis) | RmsNorm(axis=axis):
@@ -160,7 +171,7 @@ def _copies(node: Node, batch: Batch) -> bool:
     return 2 <= x.type.rank <= COPIED_AXES + 2 and batch.is_image(x) == batch.is_image(y)
 
 
-def _keeps_ends(x: Value, perm: tuple[int, ...], batch: Batch) -> bool:
+def _moves_rows(x: Value, perm: tuple[int, ...], batch: Batch) -> bool:
     """Whether a transpose keeps the images apart and the last axis the last, but for axes of one element, and has few enough axes."""
     shape = batch.shape(x)
     moved = [axis for axis in perm if shape[axis] != 1]

@@ -3,7 +3,6 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.memory import alloc
 from .bmm import pack_matrix, product, row_dots, row_product
@@ -137,13 +136,10 @@ def few_rows(a: Job, b: Int, h: Int, scores: FP):
 
 @no_inline
 def attention_run(mut team: Team, a: Job):
-    var threads = parallelism_level(None)
-    if a.B * a.H * a.M * a.S * (a.C + a.N) < SMALL:
-        threads = 1
     var rows = max(MR, min(MOST_ROWS, SCORES // max(1, a.S) // MR * MR))
     var blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
     var units = a.B * a.H * blocks
-    threads = max(1, min(threads, units))
+    var parts = team.parts(a.B * a.H * a.M * a.S * (a.C + a.N), SMALL, units)
     var sp = (a.S + PANEL - 1) // PANEL * PANEL
     var np = (a.N + PANEL - 1) // PANEL * PANEL
     var packed = a.M > FEW
@@ -158,7 +154,7 @@ def attention_run(mut team: Team, a: Job):
         var keys = scores + rows * a.S
         var values = keys + sp * a.C
         var have = -1
-        for unit in range(units * t // threads, units * (t + 1) // threads):
+        for unit in range(units * t // parts, units * (t + 1) // parts):
             var head = unit // blocks
             var b = head // a.H
             var h = head % a.H
@@ -189,7 +185,7 @@ def attention_run(mut team: Team, a: Job):
                 strip_rows(second, count, 0, tiles, p)
         buffer.free()
 
-    share(team, work, threads)
+    share(team, work, parts)
     zeros.free()
 
 

@@ -7,7 +7,6 @@ import extensibility
 from extensibility import InputTensor, InputVariadicTensors, OutputTensor, OutputVariadicTensors
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
 from .attention import Job, attention_run
 from .conv import Args, FP, IP, PP, V, W, activate, conv_entry, ld, st
@@ -30,7 +29,7 @@ comptime LOCAL_NORM = 6
 comptime NORM = 7
 comptime SOFTMAX = 8
 comptime ATTENTION = 9
-comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale and offset
+comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale, offset and spare
 comptime X = 5
 comptime WEIGHTS = 9
 comptime BIAS = 13
@@ -40,6 +39,8 @@ comptime GEOMETRY = 28
 comptime SCALE = 39
 comptime OFFSET = 43
 comptime SPARE = 47
+comptime WORK = 51  # about the multiply-adds of a step
+comptime LITTLE = 10000000  # of a chain, which take one thread as long as it takes to wake another
 comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
 comptime SHARES = 2  # the most calls of `share` that a step makes
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
@@ -56,7 +57,7 @@ def place(buffers: PP, row: IP, column: Int, images: Int) -> FP:
 def copy_run(mut team: Team, y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: Int, width: Int, steps: IP):
     """`width` neighbours in each turn of five loops of these sizes, the outermost first. `steps`: how far y goes in each, then x."""
     var rows = n * a * b * c * d
-    var threads = 1 if rows * width < SMALL else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * width, SMALL, rows)
     var yn = Int(steps.load(0))
     var ya = Int(steps.load(1))
     var yb = Int(steps.load(2))
@@ -69,8 +70,8 @@ def copy_run(mut team: Team, y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: In
     var xd = Int(steps.load(9))
 
     def work(t: Int) {imm}:
-        var row = rows * t // threads
-        var end = rows * (t + 1) // threads
+        var row = rows * t // parts
+        var end = rows * (t + 1) // parts
         while row < end:  # the rest of one turn of the four outer loops
             var rest = row // d
             var from_d = row - rest * d
@@ -87,7 +88,7 @@ def copy_run(mut team: Team, y: FP, x: FP, n: Int, a: Int, b: Int, c: Int, d: In
             for i in range(from_d, to_d):
                 copy_row[DType.float32](yo + i * yd, xo + i * xd, width)
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @always_inline
@@ -109,10 +110,10 @@ def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: 
     var rp = Int(geometry.load(6))
     var rc = Int(geometry.load(7))
     var rows = N * P
-    var threads = 1 if rows * C < SMALL else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * C, SMALL, rows)
 
     def work(t: Int) {imm}:
-        for row in range(rows * t // threads, rows * (t + 1) // threads):
+        for row in range(rows * t // parts, rows * (t + 1) // parts):
             var n = row // P
             var p = row - n * P
             var xo = x + (n * xn + p * xp)
@@ -135,7 +136,7 @@ def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: 
                 st(yo + c, left, v)
                 c += W
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @no_inline
@@ -159,6 +160,7 @@ def number(buffers: PP, row: IP, column: Int, images: Int, otherwise: Float32) -
 
 @no_inline
 def attend(mut team: Team, buffers: PP, row: IP, images: Int):
+    """The step ATTENTION of `chain_steps`."""
     var a = Job(
         place(buffers, row, Y, images),
         place(buffers, row, X, images),
@@ -260,22 +262,25 @@ def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, 
 
 @no_inline
 def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
-    """`chain_steps`, by all threads together."""
-    var threads = parallelism_level(None)
+    """`chain_steps`, by all threads together where there is enough to do."""
+    var work = 0
+    for i in range(count):
+        work += Int(table.load(i * COLUMNS + WORK)) * images
+    var threads = Team().parts(work, LITTLE, work)
     var numbers = SHARES * count * COUNTERS
     var counters = rebind[IP](alloc[Int64](numbers))
     for i in range(numbers):
         counters.store(i, 0)
 
-    def work(_thread: Int) {imm}:
-        var team = Team(counters)
+    def member(_thread: Int) {imm}:
+        var team = Team(threads, counters)
         chain_steps(team, buffers, table, floats, count, images)
 
     if threads == 1:
-        var alone = Team()
+        var alone = Team(1)
         chain_steps(alone, buffers, table, floats, count, images)
     else:
-        sync_parallelize(work, threads)
+        sync_parallelize(member, threads)
     counters.free()
 
 

@@ -7,7 +7,6 @@ shape. Weights are packed ahead of time by `packing.py`.
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.math import erf, exp, fma, isnan, tanh
 from std.memory import alloc
@@ -289,20 +288,18 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int):
 @no_inline
 def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     """Grouped convolution of M output pixels."""
-    var threads = parallelism_level(None)
-    if M * a0.K * a0.C * a0.R * a0.S * G < SMALL:
-        threads = 1
     var kp = (a0.K + PANEL - 1) // PANEL * PANEL
     var strips = (kp + STRIP - 1) // STRIP
     var mt = (M + MR - 1) // MR
-    var by_rows = mt >= 16 * threads or strips * G < threads  # else split the strips
+    var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * strips * G)
+    var by_rows = mt >= 16 * parts or strips * G < parts  # else the strips are shared
     var step = max(4, NEAR // max(1, MR * a0.C))  # row tiles that all strips go over before the next ones
 
     def work(t: Int) {imm}:
-        var m_lo = mt * t // threads if by_rows else 0
-        var m_hi = mt * (t + 1) // threads if by_rows else mt
-        var q_lo = 0 if by_rows else strips * G * t // threads
-        var q_hi = strips * G if by_rows else strips * G * (t + 1) // threads
+        var m_lo = mt * t // parts if by_rows else 0
+        var m_hi = mt * (t + 1) // parts if by_rows else mt
+        var q_lo = 0 if by_rows else strips * G * t // parts
+        var q_hi = strips * G if by_rows else strips * G * (t + 1) // parts
         var m = m_lo
         while m < m_hi:
             for gq in range(q_lo, q_hi):
@@ -316,7 +313,7 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
                 strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP)
             m += step
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @always_inline
@@ -376,13 +373,11 @@ def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
 def depthwise_run(mut team: Team, a: Args, N: Int):
     """Depthwise convolution: as many groups as channels, one filter each; K is the channels."""
     var rows = N * a.HO
-    var threads = parallelism_level(None)
-    if rows * a.WO * a.K * a.R * a.S < SMALL // 8:
-        threads = 1
+    var parts = team.parts(rows * a.WO * a.K * a.R * a.S, SMALL // 8, rows)
 
     def work(t: Int) {imm}:
         var pixels = alloc[FP](DW_PIXELS * DW_TAPS)
-        for q in range(rows * t // threads, rows * (t + 1) // threads):
+        for q in range(rows * t // parts, rows * (t + 1) // parts):
             var n = q // a.HO
             var w = 0
             while w < a.WO:
@@ -390,7 +385,7 @@ def depthwise_run(mut team: Team, a: Args, N: Int):
                 w += DW_PIXELS
         pixels.free()
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @no_inline

@@ -3,7 +3,6 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import exp, isnan, log, sqrt
 from std.memory import alloc
 from std.utils.numerics import inf
@@ -33,14 +32,14 @@ def local_norm(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int
     var alpha = numbers.load(0)
     var beta = numbers.load(1)
     var bias = numbers.load(2)
-    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * n, SMALL, rows)
     var room = before + n + after + W
 
     def work(t: Int) {imm}:
         var squares = rebind[FP](alloc[Float32](room))
         for i in range(room):
             squares.store(i, 0)
-        for row in range(rows * t // threads, rows * (t + 1) // threads):
+        for row in range(rows * t // parts, rows * (t + 1) // parts):
             var xo = x + row * xs
             var yo = y + row * ys
             var c = 0
@@ -57,7 +56,7 @@ def local_norm(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, rows: Int, n: Int
                 c += W
         squares.free()
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @extensibility.register("fx_lrn")

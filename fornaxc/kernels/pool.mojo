@@ -3,7 +3,6 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.utils.numerics import inf
 from .conv import FP, IP, V, W, ld, st
@@ -28,10 +27,10 @@ def pool_run(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi:
     if S == 0:
         S = Wi
     var rows = N * HO
-    var threads = 1 if rows * WO * C * R * S < 50000 else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * WO * C * R * S, 50000, rows)
 
     def work(t: Int) {imm}:
-        for q in range(rows * t // threads, rows * (t + 1) // threads):
+        for q in range(rows * t // parts, rows * (t + 1) // parts):
             var n = q // HO
             var h0 = (q - n * HO) * sh - ph
             var r0 = max(0, (dh - 1 - h0) // dh)
@@ -58,7 +57,7 @@ def pool_run(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi:
                     st(y + ((q * WO + wo) * ys + c), left, total)
                     c += W
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @extensibility.register("fx_pool2d")

@@ -100,10 +100,10 @@ def reduce_columns[dtype: DType, kind: Int](mut team: Team, y: P[dtype], x: P[dt
     comptime WIDE = 2 * simd_width_of[dtype]()
     var strips = (inner + WIDE - 1) // WIDE
     var units = outer * strips
-    var threads = 1 if outer * n * inner < 2 * PART else max(1, min(parallelism_level(None), units))
+    var parts = team.parts(outer * n * inner, 2 * PART, units)
 
     def work(t: Int) {imm}:
-        for unit in range(units * t // threads, units * (t + 1) // threads):
+        for unit in range(units * t // parts, units * (t + 1) // parts):
             var i = unit % strips * WIDE
             var src = x + (unit // strips * n * inner + i)
             var dst = y + (unit // strips * inner + i)
@@ -113,7 +113,7 @@ def reduce_columns[dtype: DType, kind: Int](mut team: Team, y: P[dtype], x: P[dt
                 for rest in range(inner - i):
                     dst.store(rest, _lanes[kind, 1](src + rest, n, inner)[0])
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @extensibility.register("fx_reduce")

@@ -3,7 +3,6 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import exp, isnan, log, sqrt
 from std.utils.numerics import inf, isfinite, nan
 from .conv import FP, IP, V, W, ld, st
@@ -51,13 +50,13 @@ def softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
 
 @no_inline
 def softmax_rows(mut team: Team, y: FP, x: FP, rows: Int, n: Int, logarithm: Bool):
-    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * n, SMALL, rows)
 
     def work(t: Int) {imm}:
-        for row in range(rows * t // threads, rows * (t + 1) // threads):
+        for row in range(rows * t // parts, rows * (t + 1) // parts):
             softmax_row(y + row * n, x + row * n, n, logarithm)
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @extensibility.register("fx_softmax")
@@ -103,10 +102,10 @@ def _moments(x: FP, n: Int, centre: Float32) -> Tuple[Float32, Float32]:
 
 @no_inline
 def normalize_rows(mut team: Team, y: FP, x: FP, scale: FP, bias: FP, rows: Int, n: Int, epsilon: Float32, centred: Bool):
-    var threads = 1 if rows * n < SMALL else max(1, min(parallelism_level(None), rows))
+    var parts = team.parts(rows * n, SMALL, rows)
 
     def work(t: Int) {imm}:
-        for row in range(rows * t // threads, rows * (t + 1) // threads):
+        for row in range(rows * t // parts, rows * (t + 1) // parts):
             var src = x + row * n
             var dst = y + row * n
             var mean = reduce_row[SUM](src, n) / Float32(n) if centred else Float32(0)
@@ -123,7 +122,7 @@ def normalize_rows(mut team: Team, y: FP, x: FP, scale: FP, bias: FP, rows: Int,
                 st(dst + i, left, v + ld(bias + i, left) if centred else v)
                 i += W
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @extensibility.register("fx_normalize")

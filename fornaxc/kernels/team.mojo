@@ -6,27 +6,36 @@ thread may do nothing but what all may do at once.
 """
 
 from max.algorithm import sync_parallelize
+from max.runtime.asyncrt import parallelism_level
 from std.atomic import Atomic
 from std.ffi import external_call
+from std.sys import CompilationTarget, llvm_intrinsic
 
 comptime Counters = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime COUNTERS = 16  # numbers of a step: the parts taken, and half of them later the parts done, in lines of the cache of their own
 comptime SPINS = 4096  # before a thread that waits lets others run
+comptime FINE = 4  # parts for each thread of a team, so that the others take what a slow one leaves
 
 
 struct Team(ImplicitlyCopyable):
-    """One thread's view of its team; without `counters`, COUNTERS for each call of `share` and 0 at first, it is no team."""
+    """One thread's view of its team of `threads`; without `counters`, COUNTERS for each call of `share` and 0 at first, it is no team."""
 
+    var threads: Int
     var counters: Optional[Counters]
     var step: Int
 
     def __init__(out self):
-        self.counters = None
-        self.step = 0
+        self = Team(parallelism_level(None))
 
-    def __init__(out self, counters: Counters):
+    def __init__(out self, threads: Int, counters: Optional[Counters] = None):
+        self.threads = threads
         self.counters = counters
         self.step = 0
+
+    def parts(self, work: Int, least: Int, most: Int) -> Int:
+        """In how many parts to share something: in one where its `work` is below `least`, and never in more than `most`."""
+        var wanted = self.threads * FINE if self.counters else self.threads
+        return 1 if work < least else max(1, min(wanted, most))
 
 
 @always_inline
@@ -50,5 +59,7 @@ def share[F: def(Int) -> None](mut team: Team, work: F, parts: Int):
     var spins = 0
     while Int(Atomic.load(done)) < parts:
         spins += 1
+        comptime if CompilationTarget.is_x86():
+            llvm_intrinsic["llvm.x86.sse2.pause", NoneType]()
         if spins > SPINS:
             _ = external_call["sched_yield", Int32]()

@@ -3,7 +3,6 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.sys import size_of
 from .conv import IP
@@ -105,10 +104,10 @@ def transpose_run[dtype: DType](mut team: Team, y: Pointer[Scalar[dtype], Untrac
     var tall = BLOCK if width >= BLOCK else NARROW // width
     var strips = (height + tall - 1) // tall
     var jobs = outer * strips
-    var threads = 1 if total < 32768 else max(1, min(parallelism_level(None), jobs))
+    var parts = team.parts(total, 32768, jobs)
 
     def work(t: Int) {imm}:
-        for job in range(jobs * t // threads, jobs * (t + 1) // threads):
+        for job in range(jobs * t // parts, jobs * (t + 1) // parts):
             var left = job // strips
             var j0 = (job - left * strips) * tall
             var xo = x
@@ -135,7 +134,7 @@ def transpose_run[dtype: DType](mut team: Team, y: Pointer[Scalar[dtype], Untrac
                     swap_edge[dtype](yo + i0, xo + i0 * step, ys[across], step, count, min(BLOCK, width - i0))
                 i0 += BLOCK
 
-    share(team, work, threads)
+    share(team, work, parts)
 
 
 @always_inline

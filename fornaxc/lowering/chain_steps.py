@@ -44,7 +44,7 @@ NUMBERS = 3  # of each step
 # the kinds of steps
 _WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS, _LOCAL_NORM, _NORM, _SOFTMAX, _ATTENTION = range(10)
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
-_SIZES, _GEOMETRY, _FACTORS = 21, 28, 39  # the columns where they begin
+_SIZES, _GEOMETRY, _FACTORS, _WORK = 21, 28, 39, 51  # the columns where they begin
 _CODES = {name: i for i, name in enumerate((*ACTIVATIONS, "tanh", "gelu", "gelu_tanh"))}  # of `activate` in conv.mojo
 
 
@@ -99,7 +99,19 @@ class _Step:
         for i, factor in enumerate(self.factors):
             if factor is not None:
                 row[_FACTORS + 4 * i : _FACTORS + 4 * i + 4] = 1, factor.buffer, factor.base, factor.inside
+        row[_WORK] = self.work()
         return row
+
+    def work(self) -> int:
+        """About as many multiply-adds as it takes."""
+        if self.kind == _ATTENTION:
+            b, h, m, c, _, s, n = self.sizes
+            return b * h * m * s * (c + n)
+        if self.kind not in (_WINDOW, _POOL):
+            return math.prod(d for d in self.sizes if d)
+        n, _, _, channels, ho, wo, k = self.sizes
+        window = self.geometry[0] * self.geometry[1]
+        return n * ho * wo * k * window * (channels // self.geometry[8] if self.kind == _WINDOW else 1)
 
     def numbers(self) -> Array:
         found = np.zeros(NUMBERS, np.float32)

@@ -1,4 +1,4 @@
-"""Chains of convolutions, each as one kernel."""
+"""Chains, each as one kernel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
-from fornaxc.ir.chains import Batch, Chain, schedule
+from fornaxc.ir.chains import MOST_RESULTS, Batch, Chain, chain_results, schedule
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import FromPool
 from fornaxc.lowering.chain_steps import table_of
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.registry import lower
 from fornaxc.lowering.shape import reshape
-
-MOST_RESULTS = 32
 
 
 @lower(FromPool)
@@ -27,7 +25,7 @@ def _from_pool(c: LoweringContext, op: FromPool, pool: TensorValue) -> TensorVal
 def lowering_steps(graph: Graph) -> list[Node | Chain]:
     """The nodes of a graph or region in an order in which they can run, those of a chain with a pool of constants together.
 
-    A chain with many results is left in pieces: each result costs compile time. What takes constants from a pool for chains alone is left out.
+    A chain with many results is left in pieces. What takes constants from a pool for chains alone is left out.
     """
     pooled = {v for node in graph.nodes if isinstance(node.op, FromPool) for v in node.outputs}
     if not pooled:
@@ -58,15 +56,3 @@ def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value], batc
     found = c.custom("fx_chain", [*numbers, *flat], types)
     for value, tensor in zip(results, found[1:], strict=True):
         c.bind(value, reshape(c, tensor, value.type.shape))
-
-
-def chain_results(graph: Graph, chain: Chain) -> list[Value]:
-    """The values of a chain that something outside of it uses."""
-    inside = set(chain)
-    used = set(graph.outputs)
-    for node in graph.nodes:
-        if node not in inside:
-            used.update(node.inputs)
-            for region in node.regions:
-                used.update(region.captures())
-    return [v for node in chain for v in node.outputs if v in used]

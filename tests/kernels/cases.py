@@ -133,7 +133,7 @@ def conv_cases() -> list[Case]:
         conv("asymmetric pads, stride 3", (1, 4, 14, 19), (33, 3, 4), (3, 3), (0, 2, 1, 3), residual=True),
         conv("strides differ", (2, 6, 10, 11), (17, 2, 3), (3, 2), (1, 0, 2, 1), (2, 1), activation="relu"),
         conv("one dimension", (1, 16, 1, 50), (33, 1, 7), (1, 3), (0, 3, 0, 2), (1, 2)),
-        conv("two threads by panels", (1, 96, 5, 5), (700, 3, 3), pads=(1, 1, 1, 1), activation="relu"),
+        conv("two threads by strips", (1, 96, 5, 5), (700, 3, 3), pads=(1, 1, 1, 1), activation="relu"),
         conv("two threads by rows", (2, 24, 40, 41), (48, 3, 3), pads=(1, 1, 1, 1), residual=True),
         conv("the first of a network, rows of taps as one run", (3, 3, 31, 45), (20, 7, 7), (2, 2), (3, 3, 2, 2)),
         conv("runs that blocks of taps cut", (1, 320, 7, 20), (16, 3, 4), pads=(1, 1, 1, 1), activation="relu"),

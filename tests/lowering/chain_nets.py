@@ -1,4 +1,4 @@
-"""Random networks of convolutions, pools, concatenations, shuffles and sums, or of attention and linear layers, and a chain's table carried out in numpy."""
+"""Random networks of convolutions, pools, concatenations, shuffles and sums, and a chain's table carried out in numpy."""
 
 from __future__ import annotations
 
@@ -179,10 +179,10 @@ class Net:
         return compose.reshape(self.b, compose.transpose(self.b, parts, (0, 2, 1, 3, 4)), (n, c, h, w))
 
 
-def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False) -> tuple[Graph, Array]:
-    """A network, some of whose values in between are outputs too, and an input. The number of images is symbolic where that is asked for."""
+def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False, size: int = 0) -> tuple[Graph, Array]:
+    """A network, some of whose values in between are outputs too, and an input of `size`, or a small one. The number of images is symbolic where that is asked for."""
     net = Net(seed)
-    size = int(net.rng.integers(5, 12))
+    size = size or int(net.rng.integers(5, 12))
     shape = (int(net.rng.integers(1, 3)), 3, size, size + 1)
     x = net.b.input(TensorType(DType.F32, (symbol("n"), *shape[1:]) if symbolic else shape), "x")
     y = net.relu(net.conv(x, int(net.rng.choice([8, 20])), 3, stride=int(net.rng.integers(1, 3))))
@@ -255,9 +255,12 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
         case 5:
             total = _pixels(buffers, At(x.buffer, x.offset, c), n * h, c).reshape(n, h, c).sum(1)
             _pixels(buffers, At(y.buffer, y.offset, c), n, c)[:] = total / np.float32(h if geometry[0] else 1)
-
+        case 6:
+            alpha, beta, bias = (float(v) for v in floats)
+            norm = LocalResponseNorm(geometry[0], geometry[1], alpha, beta, bias)
+            _pixels(buffers, y, n * h, c)[:] = norm.evaluate(_pixels(buffers, x, n * h, c))[0]
         case 7:
-            (source,) = (_line(buffers, x, n * h).reshape(n, h),)
+            source = _line(buffers, x, n * h).reshape(n, h)
             norm = LayerNorm(1, float(floats[0])) if geometry[0] else RmsNorm(1, float(floats[0]))
             weights = [_line(buffers, at, h) for at in ((w, b) if geometry[0] else (w,))]
             _line(buffers, y, n * h)[:] = norm.evaluate(source, *weights)[0].reshape(-1)
@@ -266,10 +269,6 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
             _line(buffers, y, n * h)[:] = Softmax(1, bool(geometry[0])).evaluate(source)[0].reshape(-1)
         case 9:
             _attend(numbers, buffers, images)
-        case 6:
-            alpha, beta, bias = (float(v) for v in floats)
-            norm = LocalResponseNorm(geometry[0], geometry[1], alpha, beta, bias)
-            _pixels(buffers, y, n * h, c)[:] = norm.evaluate(_pixels(buffers, x, n * h, c))[0]
 
 
 def _attend(row: Sequence[int], buffers: Sequence[Array], images: int) -> None:

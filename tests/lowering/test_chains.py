@@ -10,15 +10,16 @@ import pytest
 from chain_nets import carried_out, random_net
 from token_nets import random_tokens
 
-from fornaxc.ir.chains import batch_of, find_chains
+from fornaxc.ir.chains import MOST_RESULTS, batch_of, chain_results, find_chains
 from fornaxc.ir.checker import check
 from fornaxc.ir.dims import static, substitute
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
-from fornaxc.ir.ops import PackConv
+from fornaxc.ir.ops import FromPool, PackConv
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
-from fornaxc.lowering.chains import MOST_RESULTS, chain_results, lowering_steps
+from fornaxc.lowering.chains import lowering_steps
+from fornaxc.passes.chain_kernels import chain_kernels
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.programs import Options, Program, run_programs
@@ -96,11 +97,18 @@ def test_max_gives_what_the_nodes_give() -> None:
         nets[f"net{seed}"] = program, [x], wanted
         graph, inputs = random_tokens(seed)
         nets[f"tokens{seed}"] = prepack(optimize(graph, "cpu")), inputs, run(graph, inputs)
-    outcomes = run_programs([Program(name, program, [given]) for name, (program, given, _) in nets.items()], Options())
+    for seed in range(2):  # so large that threads share the steps
+        graph, x = random_net(seed, size=70)
+        nets[f"large net{seed}"] = prepack(optimize(graph, "cpu")), [x], run(graph, [x])
+        graph, inputs = random_tokens(seed, size=(2, 300, 96))
+        nets[f"large tokens{seed}"] = prepack(optimize(graph, "cpu")), inputs, run(graph, inputs)
+    asked = [Program(name, program, [given] * 5) for name, (program, given, _) in nets.items()]
+    outcomes = run_programs(asked, Options())
     assert {name: o.error for name, o in outcomes.items() if o.status != "ok"} == {}
     for name, (_, _, wanted) in nets.items():
-        for a, b in zip(outcomes[name].outputs[0], wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
+        for outputs in outcomes[name].outputs:
+            for a, b in zip(outputs, wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_a_chain_with_many_results_is_left_in_pieces() -> None:
@@ -109,6 +117,15 @@ def test_a_chain_with_many_results_is_left_in_pieces() -> None:
     tapped = replace(program, outputs=tuple(v for node in chain for v in node.outputs), output_names=())
     assert chain in lowering_steps(program)
     assert not any(isinstance(step, tuple) and chain[0] in step for step in lowering_steps(tapped))
+
+
+def test_the_constants_of_a_chain_that_is_left_in_pieces_stay_apart() -> None:
+    """Taken from a pool by kernels of their own, they would be copied at every run."""
+    graph, _ = random_tokens(3, blocks=6)
+    wide = optimize(graph, "cpu", disabled=("chain-kernels",))
+    tapped = replace(wide, outputs=tuple(v for node in wide.nodes for v in node.outputs), output_names=())
+    for program, pooled in ((wide, True), (tapped, False)):
+        assert any(isinstance(node.op, FromPool) for node in chain_kernels(program).nodes) is pooled
 
 
 def test_values_that_live_at_once_must_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,10 +89,11 @@ class TokenNet(Net):
                 return self.linear(compose.concat(self.b, [y, compose.binary(self.b, "sub", x, first)], 2), width)
 
 
-def random_tokens(seed: int, blocks: int = 6) -> tuple[Graph, list[Array]]:
-    """A network, some of whose values in between are outputs too, and its inputs."""
+def random_tokens(seed: int, blocks: int = 6, size: tuple[int, int, int] | None = None) -> tuple[Graph, list[Array]]:
+    """A network, some of whose values in between are outputs too, and its inputs, of `size` [batch, length, width] or small."""
     rng = np.random.default_rng(seed)
-    batch, length, width = int(rng.integers(1, 4)), int(rng.choice([1, 2, 5, 19])), int(rng.choice([12, 32]))
+    small = int(rng.integers(1, 4)), int(rng.choice([1, 2, 5, 19])), int(rng.choice([12, 32]))
+    batch, length, width = size or small
     net = TokenNet(seed, batch, length)
     x = net.b.input(TensorType(DType.F32, (batch, length, width)), "x")
     y, outputs = x, []
