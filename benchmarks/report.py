@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
@@ -10,6 +11,7 @@ from benchmarks.engines import FORNAXC, PEERS
 
 TITLES = {peer.name: peer.title for peer in PEERS}
 CLOSE = 1e-3  # a larger difference of outputs, as a share of the largest element, is told
+MEMORY = "Megabytes that the process held at most: after loading, and after the runs that measured latency. Files that are mapped count as far as they were read."
 METHOD = """\
 Each engine runs in a process of its own. Latency is from numpy arrays to numpy arrays, of a model whose sizes are all known, on seeded inputs. The engines take turns in blocks
 of up to ten runs; before each block everything rests for 0.1 s, because threads of some engines go on spinning after a run, and the first three runs of a block do not count (one of a slow model).
@@ -30,7 +32,8 @@ def render(document: Mapping[str, Any], origins: Mapping[str, str]) -> str:
         _environment(header, units),
         *_latencies(units),
         *_section("## Compiling", "", _compiling(_of(units, "compile"))),
-        *_section("## Loading and memory", "", _loading(_of(units, "load"))),
+        *_section("## Loading", "", _loading(_of(units, "load"))),
+        *_section("## Memory", MEMORY, _memory(_of(units, "load"), _running(units))),
         *_growth(units),
         *_section("## Left out", "", _bullets(document["skipped"])),
         *_section("## The models", "", _bullets({n: o for n, o in origins.items() if _measured(n, units)})),
@@ -60,7 +63,7 @@ def _bullets(entries: Mapping[str, str]) -> str:
 
 def _environment(header: Mapping[str, Any], units: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
-    busy = sorted({note for unit in units.values() for note in unit.get("notes", ())})
+    busy = _merged({note for unit in units.values() for note in unit.get("notes", ())})
     lines = [
         f"- target: `{header['target']}`",
         f"- machine: {header['processor']}, {header['processors']} processors, {header['system']}",
@@ -70,6 +73,14 @@ def _environment(header: Mapping[str, Any], units: Mapping[str, Any]) -> str:
     if dates:
         lines.append(f"- measured: {dates[0] if dates[0] == dates[-1] else f'{dates[0]} to {dates[-1]}'}")
     return "\n".join([*lines, *(f"- **caution**: {note}" for note in busy)])
+
+
+def _merged(notes: Collection[str]) -> list[str]:
+    """The notes, those that differ in a load average alone as one with the largest."""
+    found: dict[str, str] = {}
+    for note in sorted(notes):
+        found[re.sub(r"[\d.]+", "", note)] = note
+    return list(found.values())
 
 
 def _of(units: Mapping[str, Any], measure: str) -> dict[str, Mapping[str, Any]]:
@@ -95,10 +106,14 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _latencies(units: Mapping[str, Any]) -> Iterator[str]:
-    counts = sorted({int(name.rsplit("/", 1)[1]) for name in units if _is_latency(name)})
-    for count in counts:
+    for count in _threads(units):
         rows = _of(units, f"latency/{count}")
         yield from _section(f"## Latency, {count} thread{'s' * (count > 1)}", "", latency_table(rows))
+
+
+def _threads(units: Mapping[str, Any]) -> list[int]:
+    """The numbers of threads with which latency was measured."""
+    return sorted({int(name.rsplit("/", 1)[1]) for name in units if _is_latency(name)})
 
 
 def _is_latency(name: str) -> bool:
@@ -194,24 +209,34 @@ def _loading(rows: Mapping[str, Mapping[str, Any]]) -> str:
     engines = _engines(rows)
     if not engines:
         return ""
-    titles = ["model", *(f"{TITLES[n]}, s" for n in engines), *(f"{TITLES[n]}, MB" for n in engines)]
     body = [
-        [
-            model,
-            *(_cell(row.get(n), lambda e: _seconds(e["load"])) for n in engines),
-            *("" if "failed" in row.get(n, {"failed": ""}) else _megabytes(row[n]["memory"]) for n in engines),
-        ]
-        for model, row in rows.items()
+        [model, *(_cell(row.get(n), lambda e: _seconds(e["load"])) for n in engines)] for model, row in rows.items()
     ]
-    return table(titles, body)
+    return table(["model", *(f"{TITLES[n]}, s" for n in engines)], body)
+
+
+def _running(units: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The latencies by model, at the largest number of threads."""
+    return _of(units, f"latency/{max(_threads(units), default=0)}")
+
+
+def _memory(loaded: Mapping[str, Mapping[str, Any]], ran: Mapping[str, Mapping[str, Any]]) -> str:
+    engines = _engines(loaded)
+    if not engines:
+        return ""
+    body = []
+    for model, row in loaded.items():
+        sizes = [(row.get(n, {}).get("memory"), ran.get(model, {}).get(n, {}).get("peak_memory")) for n in engines]
+        body.append([model, *(", ".join(_megabytes(size) for size in pair if size is not None) for pair in sizes)])
+    return table(["model", *(TITLES[n] for n in engines)], body)
 
 
 def _seconds(found: Mapping[str, float]) -> str:
     return f"{found['median']:.3f} [{found['lowest']:.3f}, {found['highest']:.3f}]"
 
 
-def _megabytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:.0f}"
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.0f}"
 
 
 def _growth(units: Mapping[str, Any]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def model(name: str = "relu") -> Model:
 
 class Side:
     ready: Mapping[str, Any] = READY
-    peak_memory: int | None = 5
+    peak_memory: int | None = 2_000_000
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -144,6 +144,22 @@ def test_the_page_of_latencies(bench: Bench, tmp_path: Path) -> None:
     assert "| relu | 1000 [1000, 1000] | 500 [500, 500] | 0.50 [0.50, 0.50] |" in page
     assert "| *geometric mean* |  |  | 0.50 of 1 |" in page
     assert "- **caution**: the machine was busy" in page
+
+
+def test_the_page_of_memory(bench: Bench, tmp_path: Path) -> None:
+    """A mapped file counts when it is read, so what is held after loading and what while running both stand there."""
+    kept = results(tmp_path)
+    measure(bench, [model()], ["load"], [1], kept, str)
+    assert "| relu | 1, " not in render(kept.to_json(), {})
+    measure(bench, [model()], ["latency"], [1], kept, str)
+    page = render(kept.to_json(), {})
+    assert "## Memory\n" in page and "| relu | 1, 2 | 1, 2 |" in page
+
+
+def test_notes_that_differ_in_the_load_alone_are_one(bench: Bench, tmp_path: Path) -> None:
+    kept, loads = results(tmp_path), iter((1.5, 0.5))
+    measure(bench, [model()], ["load", "latency"], [1], kept, str, lambda: [f"busy (load average {next(loads)})"])
+    assert render(kept.to_json(), {}).count("**caution**") == 1
 
 
 def test_failures_stand_in_the_table() -> None:
