@@ -78,8 +78,8 @@ def _environment(header: Mapping[str, Any], units: Mapping[str, Any]) -> str:
 def _merged(notes: Collection[str]) -> list[str]:
     """The notes, those that differ in a load average alone as one with the largest."""
     found: dict[str, str] = {}
-    for note in sorted(notes):
-        found[re.sub(r"[\d.]+", "", note)] = note
+    for note in sorted(notes, key=lambda n: [float(number) for number in re.findall(r"\d+\.\d+", n)]):
+        found[re.sub(r"\d+\.\d+", "", note)] = note
     return list(found.values())
 
 

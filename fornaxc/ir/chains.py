@@ -79,13 +79,18 @@ def find_chains(graph: Graph) -> list[Chain]:
 
 
 def chain_results(graph: Graph, chain: Chain) -> list[Value]:
-    """The values of a chain that something outside of it uses. With more than `MOST_RESULTS` it is left in pieces."""
+    """The values of a chain that something outside of it uses."""
     inside = set(chain)
     used = set(graph.outputs)
     for node in graph.nodes:
         if node not in inside:
             used.update(_used(node))
     return [v for node in chain for v in node.outputs if v in used]
+
+
+def has_few_results(graph: Graph, chain: Chain) -> bool:
+    """Whether a chain is worth one kernel; else it is left in pieces."""
+    return len(chain_results(graph, chain)) <= MOST_RESULTS
 
 
 def schedule(graph: Graph) -> list[Node | Chain]:

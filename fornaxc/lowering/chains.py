@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from max.dtype import DType as MaxDType
 from max.graph import TensorType, TensorValue, ops
 
-from fornaxc.ir.chains import MOST_RESULTS, Batch, Chain, chain_results, schedule
+from fornaxc.ir.chains import Batch, Chain, has_few_results, schedule
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import FromPool
 from fornaxc.lowering.chain_steps import table_of
@@ -42,7 +42,7 @@ def lowering_steps(graph: Graph) -> list[Node | Chain]:
 
 def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
     has_pool = any(not pooled.isdisjoint(node.inputs) for node in chain)
-    return has_pool and len(chain_results(graph, chain)) <= MOST_RESULTS
+    return has_pool and has_few_results(graph, chain)
 
 
 def lower_chain(c: LoweringContext, chain: Chain, results: Sequence[Value], batch: Batch) -> None:

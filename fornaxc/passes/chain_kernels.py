@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from fornaxc.ir.chains import MOST_RESULTS, Chain, chain_results, find_chains
+from fornaxc.ir.chains import Chain, find_chains, has_few_results
 from fornaxc.ir.dims import static
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import Concat, ConvNhwc, FromPool, Reshape
@@ -21,7 +21,7 @@ def chain_kernels(graph: Graph) -> Graph:
     MAX compiles a kernel once for each set of shapes; the kernel of a chain is compiled once, whatever the shapes of its steps are, and takes its
     constants as one operand. The nodes that make constants come first.
     """
-    chains = [c for c in find_chains(graph) if len(chain_results(graph, c)) <= MOST_RESULTS]
+    chains = [chain for chain in find_chains(graph) if has_few_results(graph, chain)]
     if not chains:
         return graph
     constant = _constant_values(graph, {node for chain in chains for node in chain})
