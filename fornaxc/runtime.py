@@ -20,6 +20,7 @@ from fornaxc.ir.small import restored, stored
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.replay import Replay
 from fornaxc.signature import check_inputs
+from fornaxc.timers import first_run
 
 PLAIN = frozenset(t for t in DType if t.numpy.kind in "iufb" and t.numpy.isbuiltin == 1)
 """The types that numpy itself has, so that DLPack carries them."""
@@ -80,7 +81,8 @@ class Model:
     def execute(self, buffers: Sequence[Any]) -> list[Any]:
         """Start the program, whose results a GPU may still be computing when this returns: `synchronize` waits for them."""
         try:
-            results: list[Any] = self._engine.execute(*buffers)
+            with first_run():
+                results: list[Any] = self._engine.execute(*buffers)
         except Exception as error:
             raise ToolchainError(f"the model failed at run time: {first_line(error)}", code="FX510") from error
         return results

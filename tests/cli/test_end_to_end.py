@@ -219,6 +219,27 @@ def test_python_runs_the_artifact(shop: Workshop) -> None:
     assert done.stdout == "x (4, 5)\n", done.stderr
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the counters are Linux's")
+def test_no_thread_wakes_all_the_time_beside_a_model_that_has_run(shop: Workshop) -> None:
+    script = (
+        "import os, re, time, numpy, fornaxc\n"
+        "from pathlib import Path\n"
+        "def wakes():\n"
+        "    found = [re.search('\\nvoluntary_ctxt_switches:\\t(\\\\d+)', p.read_text()) for p in Path('/proc/self/task').glob('*/status')]\n"
+        "    return sum(int(m[1]) for m in found)\n"
+        f"model = fornaxc.load({str(shop.artifact)!r})\n"
+        "model(x=numpy.zeros((4, 5), numpy.float32))\n"
+        "before = wakes()\n"
+        "time.sleep(1)\n"
+        "print(wakes() - before, flush=True)\n"
+        "os._exit(0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
+    )
+    assert int(done.stdout) < 200, done.stderr
+
+
 def test_inspect_and_the_cache_know_the_artifact(shop: Workshop) -> None:
     artifact = shop.fornaxc("inspect", shop.artifact)
     assert artifact["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 5]}]
