@@ -6,7 +6,7 @@ from max.gpu.host import DeviceContext
 from std.math import isnan
 from std.memory import alloc
 from .bmm import pack_matrix, product, row_dots, row_product
-from .conv import FP, IP, MR, PANEL, SMALL, STRIP, V, W, ld, st, strip_rows
+from .conv import FP, IP, MR, PANEL, SMALL, V, W, ld, multiply_rows, st, strips_of
 from .rows import softmax_row
 from .team import Team, share
 
@@ -174,15 +174,13 @@ def attention_run(mut team: Team, a: Job):
             var q = a.q + (b * a.qs.batch + h * a.qs.head + m * a.qs.row)
             var first = product(scores, q, keys, zeros, count, a.C, a.S)
             first.xs = a.qs.row
-            for p in range(0, sp, STRIP):
-                strip_rows(first, count, 0, tiles, p)
+            multiply_rows(first, count, 0, tiles, 0, strips_of(a.S))
             for i in range(count):
                 finish_scores(a, scores + i * a.S, b, h, m + i)
             var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
             var second = product(y, scores, values, zeros, count, a.S, a.N)
             second.ys = a.ys.row
-            for p in range(0, np, STRIP):
-                strip_rows(second, count, 0, tiles, p)
+            multiply_rows(second, count, 0, tiles, 0, strips_of(a.N))
         buffer.free()
 
     share(team, work, parts)

@@ -8,7 +8,7 @@ from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.math import fma
 from std.memory import alloc
-from .conv import Args, FP, MR, NV, PANEL, SMALL, STRIP, V, W, ld, st, strip_rows
+from .conv import Args, FP, MR, NV, PANEL, SMALL, V, W, ld, multiply_rows, st, strips_of
 from .transpose import BLOCK, swap_block
 
 
@@ -130,8 +130,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
         for b in range(B * t // threads, B * (t + 1) // threads):
             pack_matrix(buffer, w + b * K * N, K, N, sk, sn)
             var a = product(y + b * M * N, x + b * M * K, buffer, zeros, M, K, N)
-            for q in range(0, kp, STRIP):
-                strip_rows(a, M, 0, mt, q)
+            multiply_rows(a, M, 0, mt, 0, strips_of(N))
 
     if threads == 1:
         batches(0)
@@ -143,8 +142,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
             var a = product(y + b * M * N, x + b * M * K, buffers, zeros, M, K, N)
 
             def rows(t: Int) {imm}:
-                for q in range(0, kp, STRIP):
-                    strip_rows(a, M, mt * t // threads, mt * (t + 1) // threads, q)
+                multiply_rows(a, M, mt * t // threads, mt * (t + 1) // threads, 0, strips_of(N))
 
             sync_parallelize(rows, threads)
     buffers.free()

@@ -42,6 +42,7 @@ comptime SPARE = 47
 comptime WORK = 51  # about the multiply-adds of a step
 comptime LITTLE = 10000000  # of a chain, which take one thread as long as it takes to wake another
 comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
+comptime OPERATIONS = 5  # of ARITHMETIC
 comptime SHARES = 2  # the most calls of `share` that a step makes
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
@@ -98,6 +99,24 @@ def spread(p: FP, apart: Int, left: Int) -> V:
 
 
 @no_inline
+def arithmetic_row[op: Int](y: FP, x: FP, xc: Int, r: FP, rc: Int, n: Int):
+    """y = x op r for n numbers; those of x are `xc` apart, those of r `rc`."""
+    var c = 0
+    while c < n:
+        var v = spread(x + c * xc, xc, n - c)
+        comptime if op == 1:
+            v += spread(r + c * rc, rc, n - c)
+        comptime if op == 2:
+            v -= spread(r + c * rc, rc, n - c)
+        comptime if op == 3:
+            v *= spread(r + c * rc, rc, n - c)
+        comptime if op == 4:
+            v /= spread(r + c * rc, rc, n - c)
+        st(y + c, n - c, v)
+        c += W
+
+
+@no_inline
 def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: IP):
     """y = activation(x op r) for C numbers of each of P pixels of N images. `geometry`: op (0 x alone, 1 add, 2 sub, 3 mul, 4 div), the activation, how many
     numbers images, pixels and channels of x are apart, and those of r."""
@@ -111,30 +130,21 @@ def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: 
     var rc = Int(geometry.load(7))
     var rows = N * P
     var parts = team.parts(rows * C, SMALL, rows)
+    var flat = ys == C and xc == 1 and xp == C and xn == P * C and rc == 1 and rp == C and rn == P * C  # no gaps: rows are one
 
     def work(t: Int) {imm}:
-        for row in range(rows * t // parts, rows * (t + 1) // parts):
-            var n = row // P
-            var p = row - n * P
-            var xo = x + (n * xn + p * xp)
-            var ro = r + (n * rn + p * rp)
-            var yo = y + row * ys
-            var c = 0
-            while c < C:
-                var left = C - c
-                var v = spread(xo + c * xc, xc, left)
-                if op == 1:
-                    v += spread(ro + c * rc, rc, left)
-                elif op == 2:
-                    v -= spread(ro + c * rc, rc, left)
-                elif op == 3:
-                    v *= spread(ro + c * rc, rc, left)
-                elif op == 4:
-                    v /= spread(ro + c * rc, rc, left)
-                if activation != 0:
-                    v = activate(v, activation, 0, 0)
-                st(yo + c, left, v)
-                c += W
+        var row = rows * t // parts
+        var end = rows * (t + 1) // parts
+        while row < end:
+            var image = row // P
+            var p = row - image * P
+            var taken = end - row if flat else 1
+            var n = taken * C
+            comptime for k in range(OPERATIONS):
+                if op == k:
+                    arithmetic_row[k](y + row * ys, x + (image * xn + p * xp), xc, r + (image * rn + p * rp), rc, n)
+            activate(y + row * ys, n, activation, 0, 0, 1, 0)
+            row += taken
 
     share(team, work, parts)
 

@@ -19,14 +19,18 @@ comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime W = simd_width_of[DType.float32]()
 comptime PP = Pointer[FP, UntrackedOrigin[mut=True]]
 comptime V = SIMD[DType.float32, W]
+comptime At[T: AnyType] = Pointer[T, UntrackedOrigin[mut=True]]
 comptime PANEL = 16  # channels of a panel of packed weights
 comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
 comptime STRIP = max(PANEL, NV * W)  # channels of a register tile: of one panel, or of four where vectors are as wide as panels
-comptime DW_PIXELS = 8
-comptime DW_TAPS = 64
+comptime FEW = 2  # output pixels that have a tile of their own, each number of them
+comptime DW_PIXELS = 8  # of a tile of a depthwise convolution
 comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
+comptime NEARER = 4096  # numbers of w that stay in the first cache
 comptime SMALL = 400000  # multiply-adds below which one thread is quicker
+comptime ACTIVATIONS = 9  # kinds of them, with none
+comptime CLIP = 2  # one of them
 
 
 struct Args(ImplicitlyCopyable):
@@ -123,42 +127,58 @@ def sigmoid(v: V) -> V:
     return isnan(v).select(v, s)
 
 
-@no_inline
-def activate(v: V, kind: Int, least: Float32, greatest: Float32) -> V:
-    """0 none, 1 relu, 2 clip, 3 silu, 4 sigmoid, 5 hardswish, 6 tanh, 7 GELU, 8 GELU by tanh; NaN stays NaN."""
-    if kind == 1:
+@always_inline
+def _activated[kind: Int](v: V, least: V, greatest: V) -> V:
+    comptime if kind == 1:
         return v.lt(V(0)).select(V(0), v)
-    if kind == 2:
-        var low = v.lt(V(least)).select(V(least), v)
-        return low.gt(V(greatest)).select(V(greatest), low)
-    if kind == 3:
+    comptime if kind == 2:
+        var low = v.lt(least).select(least, v)
+        return low.gt(greatest).select(greatest, low)
+    comptime if kind == 3:
         return v * sigmoid(v)
-    if kind == 4:
+    comptime if kind == 4:
         return sigmoid(v)
-    if kind == 5:
+    comptime if kind == 5:
         var gate = v * V(1.0 / 6.0) + V(0.5)
         gate = gate.lt(V(0)).select(V(0), gate)
         return v * gate.gt(V(1)).select(V(1), gate)
-    if kind == 6:
+    comptime if kind == 6:
         return isnan(v).select(v, tanh(v))
-    if kind == 7:
+    comptime if kind == 7:
         return V(0.5) * v * (V(1) + erf(v * V(0.7071067811865476)))
-    if kind == 8:
-        return V(0.5) * v * (V(1) + tanh(V(0.7978845608028654) * (v + V(0.044715) * v * v * v)))
-    return v
+    return V(0.5) * v * (V(1) + tanh(V(0.7978845608028654) * (v + V(0.044715) * v * v * v)))
+
+
+@no_inline
+def activate(p: FP, n: Int, kind: Int, least: Float32, greatest: Float32, scale: Float32, offset: Float32):
+    """n numbers from p on, in place: 0 none, 1 relu, 2 clip, 3 silu, 4 sigmoid, 5 hardswish, 6 tanh, 7 GELU, 8 GELU by tanh; NaN stays NaN. Then a scale and an
+    offset. Two vectors at a time: each waits for its own results."""
+    var low = V(least)
+    var high = V(greatest)
+    comptime for k in range(1, ACTIVATIONS):
+        if kind == k:
+            var i = 0
+            while n - i >= 2 * W:
+                var u = _activated[k]((p + i).load[width=W](), low, high)
+                var v = _activated[k]((p + i + W).load[width=W](), low, high)
+                (p + i).store(u)
+                (p + i + W).store(v)
+                i += 2 * W
+            while i < n:
+                st(p + i, n - i, _activated[k](ld(p + i, n - i), low, high))
+                i += W
+    if scale != 1 or offset != 0:
+        var i = 0
+        while i < n:
+            st(p + i, n - i, fma(ld(p + i, n - i), V(scale), V(offset)))
+            i += W
 
 
 @always_inline
-def activated(v: V, a: Args) -> V:
-    """`activate`, without a call where there is nothing to do, or relu; then scale and offset."""
-    var u = v
-    if a.activation == 1:
-        u = v.lt(V(0)).select(V(0), v)
-    elif a.activation != 0:
-        u = activate(v, a.activation, a.least, a.greatest)
-    if a.scale != 1 or a.offset != 0:
-        return fma(u, V(a.scale), V(a.offset))
-    return u
+def finish(p: FP, n: Int, a: Args):
+    """What a convolution does last to n of its numbers."""
+    if a.activation != 0 or a.scale != 1 or a.offset != 0:
+        activate(p, n, a.activation, a.least, a.greatest, a.scale, a.offset)
 
 
 @always_inline
@@ -167,58 +187,105 @@ def is_dense(a: Args) -> Bool:
     return a.R * a.S == 1 and a.sh == 1 and a.sw == 1 and a.ph == 0 and a.pw == 0 and a.H == a.HO and a.W == a.WO
 
 
-@no_inline
-def tile[MR: Int, N: Int](a: Args, dense: Bool, m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
-    """MR output pixels by N vectors of channels from k0 on, over the taps p0 to p1 of the filter.
+struct Pixels[MR: Int]:
+    """The pixels of x under the filters' first taps, for MR output pixels, where these are and whether all taps of all are inside x."""
 
-    `dense` as `is_dense` tells. Partial sums of earlier taps are in y.
-    """
+    var at: Array[FP, Self.MR]
+    var h: Array[Int, Self.MR]
+    var w: Array[Int, Self.MR]
+    var inside: Bool
+    var image: Int  # of the next output pixel, like its row and column
+    var row: Int
+    var column: Int
+
+    def __init__(out self, a: Args, first: Int):
+        """Before output pixel `first`."""
+        self.at = Array[FP, Self.MR](fill=a.x)
+        self.h = Array[Int, Self.MR](fill=0)
+        self.w = Array[Int, Self.MR](fill=0)
+        self.inside = True
+        var row = first // a.WO
+        self.column = first - row * a.WO
+        self.image = row // a.HO
+        self.row = row - self.image * a.HO
+
+    @always_inline
+    def forward(mut self, a: Args, mr: Int):
+        """The next `mr` output pixels, MR or what is left."""
+        var h = self.row * a.sh - a.ph
+        var w = self.column * a.sw - a.pw
+        var at = a.x + ((self.image * a.H + h) * a.W + w) * a.xs
+        var step = a.sw * a.xs
+        self.inside = h >= 0 and h + (a.R - 1) * a.dh < a.H and w >= 0
+        if self.column + Self.MR <= a.WO:
+            comptime for i in range(Self.MR):
+                self.h[i] = h
+                self.w[i] = w + i * a.sw
+                self.at[i] = at + i * step
+            self.inside = self.inside and w + (Self.MR - 1) * a.sw + (a.S - 1) * a.dw < a.W
+            self.column += Self.MR
+            if self.column == a.WO:
+                self.end_row(a)
+            return
+        comptime for i in range(Self.MR):
+            h = self.row * a.sh - a.ph
+            w = self.column * a.sw - a.pw
+            self.h[i] = h
+            self.w[i] = w
+            self.at[i] = a.x + ((self.image * a.H + h) * a.W + w) * a.xs
+            if h < 0 or w < 0 or h + (a.R - 1) * a.dh >= a.H or w + (a.S - 1) * a.dw >= a.W:
+                self.inside = False
+            if i < mr:
+                self.column += 1
+                if self.column == a.WO:
+                    self.end_row(a)
+
+    @always_inline
+    def end_row(mut self, a: Args):
+        self.column = 0
+        self.row += 1
+        if self.row == a.HO:
+            self.row = 0
+            self.image += 1
+
+
+@no_inline
+def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
+    """`mr` output pixels from m0 on by N vectors of channels from k0 on, over the taps p0 to p1 of the filter. Partial sums of earlier taps are in y.
+
+    What it reads much of comes by its address: by value, all of it is copied for each tile."""
+    ref a = job[]
+    ref pixels = under[]
     var apart = a.R * a.S * a.C * PANEL  # from one panel to the next
+    var full = a.K - k0 >= N * W
+    var run = pixels.inside and a.dw == 1 and a.xs == a.C  # the taps of a filter's row are neighbours in memory
     var acc = Array[V, MR * N](fill=V(0))
-    var nn = Array[Int, MR](fill=0)
-    var hh = Array[Int, MR](fill=0)
-    var ww = Array[Int, MR](fill=0)
-    var run = a.dw == 1 and a.xs == a.C  # the taps of a filter's row are neighbours in memory, if no pixel is at an edge
-    if not dense:
-        var row = m0 // a.WO  # of all output rows of all images
-        var column = m0 - row * a.WO
-        var image = row // a.HO
-        row -= image * a.HO
-        comptime for i in range(MR):
-            nn[i] = image * a.H
-            hh[i] = row * a.sh - a.ph
-            ww[i] = column * a.sw - a.pw
-            run = run and ww[i] >= 0 and ww[i] + a.S <= a.W
-            if i + 1 < mr:
-                column += 1
-                if column == a.WO:
-                    column = 0
-                    row += 1
-                    if row == a.HO:
-                        row = 0
-                        image += 1
     comptime for j in range(N):
-        var left = a.K - k0 - j * W
-        var bias = ld(a.b + (k0 + j * W), left) if first else V(0)
-        comptime for i in range(MR):
-            acc[i * N + j] = bias if first else ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k0 + j * W), left)
+        var k = k0 + j * W
+        if first:
+            var bias = (a.b + k).load[width=W]() if full else ld(a.b + k, a.K - k)
+            comptime for i in range(MR):
+                acc[i * N + j] = bias
+        else:
+            comptime for i in range(MR):
+                acc[i * N + j] = ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k), a.K - k)
     var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL + k0 % PANEL)
     var p = p0
+    var r = 0 if p0 == 0 else p0 // a.S
+    var s = p0 - r * a.S
     while p < p1:
-        var taps = 1
+        var taps = min(a.S - s, p1 - p) if run else 1
+        var tap = (r * a.dh * a.W + s * a.dw) * a.xs
         var ptr = Array[FP, MR](fill=a.zero)
-        if dense:
+        if pixels.inside:
             comptime for i in range(MR):
-                ptr[i] = a.x + (m0 + min(i, mr - 1)) * a.xs
+                ptr[i] = pixels.at[i] + tap
         else:
-            var r = p // a.S
-            var s = p - r * a.S
-            taps = min(a.S - s, p1 - p) if run else 1
             comptime for i in range(MR):
-                var h = hh[i] + r * a.dh
-                var w = ww[i] + s * a.dw
+                var h = pixels.h[i] + r * a.dh
+                var w = pixels.w[i] + s * a.dw
                 if h >= 0 and h < a.H and w >= 0 and w < a.W:
-                    ptr[i] = a.x + ((nn[i] + h) * a.W + w) * a.xs
+                    ptr[i] = pixels.at[i] + tap
         for c in range(a.C * taps):
             var bv = Array[V, N](fill=V(0))
             comptime for j in range(N):
@@ -229,9 +296,13 @@ def tile[MR: Int, N: Int](a: Args, dense: Bool, m0: Int, mr: Int, k0: Int, p0: I
                     acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
             wp += PANEL
         p += taps
-    var is_plain = a.activation <= 1 and a.scale == 1 and a.offset == 0
-    if a.K - k0 >= N * W and (is_plain or not last):
-        var added = last and a.residual
+        s += taps
+        if s == a.S:
+            s = 0
+            r += 1
+    var added = last and a.residual
+    var is_plain = not last or (a.activation <= 1 and a.scale == 1 and a.offset == 0)
+    if is_plain and full:
         var least = V(0 if last and a.activation == 1 else -inf[DType.float32]())
         comptime for i in range(MR):
             if i < mr:
@@ -241,55 +312,90 @@ def tile[MR: Int, N: Int](a: Args, dense: Bool, m0: Int, mr: Int, k0: Int, p0: I
                         v += (a.r + ((m0 + i) * a.rs + k0)).load[width=W](j * W)
                     (a.y + ((m0 + i) * a.ys + k0 + j * W)).store(v.lt(least).select(least, v))
         return
+    var out = Array[V, MR * N](fill=V(0))
+    comptime for i in range(MR):
+        comptime for j in range(N):
+            out[i * N + j] = acc[i * N + j]
+            if added and i < mr:
+                var r = a.r + ((m0 + i) * a.rs + k0 + j * W)
+                out[i * N + j] += r.load[width=W]() if full else ld(r, a.K - k0 - j * W)
+    if last:
+        finish(rebind[FP](Pointer(to=out).bitcast[Float32]()), mr * N * W, a)
     comptime for i in range(MR):
         if i < mr:
             comptime for j in range(N):
-                var v = acc[i * N + j]
-                var k = k0 + j * W
-                if last:
-                    if a.residual:
-                        v += ld(a.r + ((m0 + i) * a.rs + k), a.K - k)
-                    v = activated(v, a)
-                st(a.y + ((m0 + i) * a.ys + k), a.K - k, v)
+                var y = a.y + ((m0 + i) * a.ys + k0 + j * W)
+                if full:
+                    y.store(out[i * N + j])
+                else:
+                    st(y, a.K - k0 - j * W, out[i * N + j])
 
 
 @no_inline
-def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q: Int):
-    """Row tiles m_lo to m_hi of the channels from q on, as many as a strip has; taps are blocked to keep the weights in cache."""
-    var vectors = min(NV, (a.K - q + W - 1) // W)
+def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
+    """Row tiles m_lo to m_hi of the strips of channels q_lo to q_hi; taps are blocked to keep the weights of one strip in cache."""
     var dense = is_dense(a)
     var taps = a.R * a.S
     var block = max(1, 1536 // max(1, a.C))
     var p = 0
     while p < taps:
         var pe = min(taps, p + block)
+        var pixels = Pixels[MR](a, m_lo * MR)
         for t in range(m_lo, m_hi):
             var m0 = t * MR
             var mr = min(MR, M - m0)
-            if mr == 1:  # one row is bound by the weights: no arithmetic on rows that are not there
-                if vectors == NV:
-                    tile[1, NV](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
+            comptime for few in range(1, FEW + 1):  # bound by the weights: no arithmetic on rows that are not there
+                if mr == few:
+                    var those = Pixels[few](a, m0)
+                    those.forward(a, mr)
+                    for q in range(q_lo, q_hi):
+                        columns[few](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[few]]](Pointer(to=those)), m0, mr, q * STRIP, p, pe, taps)
+            if mr > FEW:
+                if dense:
+                    comptime for i in range(MR):
+                        pixels.at[i] = a.x + (m0 + min(i, mr - 1)) * a.xs
                 else:
-                    for j in range(vectors):
-                        tile[1, 1](a, dense, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
-            elif vectors == NV:
-                tile[MR, NV](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
-            elif vectors == 1:
-                tile[MR, 1](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
-            else:
-                comptime if NV > 2:
-                    if vectors == 2:
-                        tile[MR, 2](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
-                    else:
-                        tile[MR, 3](a, dense, m0, mr, q, p, pe, p == 0, pe == taps)
+                    pixels.forward(a, mr)
+                for q in range(q_lo, q_hi):
+                    columns[MR](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[MR]]](Pointer(to=pixels)), m0, mr, q * STRIP, p, pe, taps)
         p = pe
+
+
+@always_inline
+def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q: Int, p: Int, pe: Int, taps: Int):
+    """`tile` for a whole strip from channel q on, or for what is left of it."""
+    var vectors = min(NV, (a[].K - q + W - 1) // W)
+    if vectors == NV:
+        tile[MR, NV](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps)
+    else:
+        comptime if NV > 2 and MR > FEW:
+            comptime for n in range(2, NV):
+                if vectors == n:
+                    tile[MR, n](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps)
+                    return
+        for j in range(vectors):
+            tile[MR, 1](a, pixels, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
+
+
+@always_inline
+def strips_of(K: Int) -> Int:
+    """How many strips K channels are, whose panels are filled up."""
+    return ((K + PANEL - 1) // PANEL * PANEL + STRIP - 1) // STRIP
+
+
+@no_inline
+def multiply_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
+    """Row tiles m_lo to m_hi of the strips q_lo to q_hi: each tile with several strips at once where their weights are few."""
+    var together = max(1, NEARER // max(1, a.C * a.R * a.S * STRIP))
+    for q in range(q_lo, q_hi, together):
+        strip_rows(a, M, m_lo, m_hi, q, min(q_hi, q + together))
 
 
 @no_inline
 def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     """Grouped convolution of M output pixels."""
     var kp = (a0.K + PANEL - 1) // PANEL * PANEL
-    var strips = (kp + STRIP - 1) // STRIP
+    var strips = strips_of(a0.K)
     var mt = (M + MR - 1) // MR
     var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * strips * G)
     var by_rows = mt >= 16 * parts or strips * G < parts  # else the strips are shared
@@ -302,7 +408,8 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
         var q_hi = strips * G if by_rows else strips * G * (t + 1) // parts
         var m = m_lo
         while m < m_hi:
-            for gq in range(q_lo, q_hi):
+            var gq = q_lo
+            while gq < q_hi:
                 var g = gq // strips
                 var a = a0.copy()
                 a.x = a.x + g * a.C
@@ -310,63 +417,64 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
                 a.r = a.r + g * a.K
                 a.w = a.w + g * kp * a.R * a.S * a.C
                 a.b = a.b + g * a.K
-                strip_rows(a, M, m, min(m_hi, m + step), (gq - g * strips) * STRIP)
+                var q = gq - g * strips
+                var count = min(strips - q, q_hi - gq)
+                multiply_rows(a, M, m, min(m_hi, m + step), q, q + count)
+                gq += count
             m += step
 
     share(team, work, parts)
 
 
 @always_inline
-def depthwise_lanes[full: Bool](a: Args, ptr: PP, t0: Int, t1: Int, pixel: Int, count: Int, c: Int):
-    """W channels from c on of `count` pixels from `pixel` on, over the taps t0 to t1 whose pixels are in `ptr`; `full`: there are as many channels."""
-    var left = W if full else a.K - c
-    var taps = a.R * a.S
-    var acc = Array[V, DW_PIXELS](fill=V(0))
-    comptime for i in range(DW_PIXELS):
-        if t0 == 0:
-            acc[i] = ld(a.b + c, left)
-        elif i < count:
-            acc[i] = ld(a.y + ((pixel + i) * a.ys + c), left)
-    for t in range(t0, t1):
-        var wv = ld(a.w + (t * a.K + c), left)
-        comptime for i in range(DW_PIXELS):
-            acc[i] = fma(ld(ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] + c, left), wv, acc[i])
-    comptime for i in range(DW_PIXELS):
-        if i < count:
-            var v = acc[i]
-            if t1 == taps:
-                if a.residual:
-                    v += ld(a.r + ((pixel + i) * a.rs + c), left)
-                v = activated(v, a)
-            st(a.y + ((pixel + i) * a.ys + c), left, v)
+def depthwise_tile[P: Int, N: Int, full: Bool](a: Args, origin: FP, r0: Int, r1: Int, s0: Int, s1: Int, pixel: Int, c: Int):
+    """P neighbouring pixels of one row from `pixel` on, by N vectors of channels from c on, over the taps r0 to r1 by s0 to s1, which are inside x for all of them.
+
+    `origin` is the pixel of x under the first tap of the first filter. `full`: there are as many channels."""
+    var step = a.sw * a.xs
+    var acc = Array[V, P * N](fill=V(0))
+    comptime for j in range(N):
+        var left = W if full else a.K - c - j * W
+        var bias = ld(a.b + (c + j * W), left)
+        comptime for i in range(P):
+            acc[i * N + j] = bias
+    for r in range(r0, r1):
+        for s in range(s0, s1):
+            var xp = origin + ((r * a.dh * a.W + s * a.dw) * a.xs + c)
+            comptime for j in range(N):
+                var left = W if full else a.K - c - j * W
+                var wv = ld(a.w + ((r * a.S + s) * a.K + c + j * W), left)
+                comptime for i in range(P):
+                    acc[i * N + j] = fma(ld(xp + (i * step + j * W), left), wv, acc[i * N + j])
+    var out = Array[V, P * N](fill=V(0))
+    comptime for i in range(P):
+        comptime for j in range(N):
+            out[i * N + j] = acc[i * N + j]
+            if a.residual:
+                out[i * N + j] += ld(a.r + ((pixel + i) * a.rs + c + j * W), W if full else a.K - c - j * W)
+    finish(rebind[FP](Pointer(to=out).bitcast[Float32]()), P * N * W, a)
+    comptime for i in range(P):
+        comptime for j in range(N):
+            st(a.y + ((pixel + i) * a.ys + c + j * W), W if full else a.K - c - j * W, out[i * N + j])
 
 
 @no_inline
-def depthwise_pixels(a: Args, ptr: PP, n: Int, ho: Int, w0: Int):
-    """Up to DW_PIXELS neighbouring pixels of one row, all channels; taps in blocks of DW_TAPS, whose pixels `ptr` has room for."""
-    var taps = a.R * a.S
-    var count = min(DW_PIXELS, a.WO - w0)
-    var pixel = (n * a.HO + ho) * a.WO + w0
-    var t0 = 0
-    while t0 < taps:
-        var t1 = min(taps, t0 + DW_TAPS)
-        for t in range(t0, t1):
-            var r = t // a.S
-            var h = ho * a.sh - a.ph + r * a.dh
-            var inside = h >= 0 and h < a.H
-            var row = a.x + (n * a.H + h) * a.W * a.xs
-            for i in range(DW_PIXELS):
-                var w = (w0 + i) * a.sw - a.pw + (t - r * a.S) * a.dw
-                var there = inside and i < count and w >= 0 and w < a.W
-                ptr[unsafe_offset=(t - t0) * DW_PIXELS + i] = row + w * a.xs if there else a.zero
-        var c = 0
-        while c < a.K:
-            if a.K - c >= W:
-                depthwise_lanes[True](a, ptr, t0, t1, pixel, count, c)
-            else:
-                depthwise_lanes[False](a, ptr, t0, t1, pixel, count, c)
-            c += W
-        t0 = t1
+def depthwise_pixels[P: Int, N: Int](job: At[Args], origin: FP, r0: Int, r1: Int, s0: Int, s1: Int, pixel: Int):
+    """All channels of P neighbouring pixels, as in `depthwise_tile`."""
+    ref a = job[]
+    var c = 0
+    while a.K - c >= N * W:
+        depthwise_tile[P, N, True](a, origin, r0, r1, s0, s1, pixel, c)
+        c += N * W
+    while c < a.K:
+        depthwise_tile[P, 1, False](a, origin, r0, r1, s0, s1, pixel, c)
+        c += W
+
+
+@always_inline
+def taps_inside(at: Int, size: Int, taps: Int, apart: Int) -> Tuple[Int, Int]:
+    """Which taps of a filter along an axis are inside x, whose first is at position `at` and which are `apart`: from, and up to."""
+    return max(0, (apart - 1 - at) // apart), min(taps, (size - 1 - at + apart) // apart)
 
 
 @no_inline
@@ -376,14 +484,23 @@ def depthwise_run(mut team: Team, a: Args, N: Int):
     var parts = team.parts(rows * a.WO * a.K * a.R * a.S, SMALL // 8, rows)
 
     def work(t: Int) {imm}:
-        var pixels = alloc[FP](DW_PIXELS * DW_TAPS)
+        var job = rebind[At[Args]](Pointer(to=a))
         for q in range(rows * t // parts, rows * (t + 1) // parts):
             var n = q // a.HO
-            var w = 0
-            while w < a.WO:
-                depthwise_pixels(a, rebind[PP](pixels), n, q - n * a.HO, w)
-                w += DW_PIXELS
-        pixels.free()
+            var h = (q - n * a.HO) * a.sh - a.ph
+            var down = taps_inside(h, a.H, a.R, a.dh)
+            var wo = 0
+            while wo < a.WO:
+                var w = wo * a.sw - a.pw
+                var across = taps_inside(w, a.W, a.S, a.dw)
+                var origin = a.x + ((n * a.H + h) * a.W + w) * a.xs
+                var last = w + (DW_PIXELS - 1) * a.sw + (a.S - 1) * a.dw  # where the last tap of a whole tile is
+                if w >= 0 and last < a.W and wo + DW_PIXELS <= a.WO:
+                    depthwise_pixels[DW_PIXELS, 1](job, origin, down[0], down[1], 0, a.S, q * a.WO + wo)
+                    wo += DW_PIXELS
+                else:
+                    depthwise_pixels[1, 4](job, origin, down[0], down[1], across[0], across[1], q * a.WO + wo)
+                    wo += 1
 
     share(team, work, parts)
 

@@ -3,10 +3,48 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
+from std.collections import Array
 from std.math import isnan
 from std.utils.numerics import inf
-from .conv import FP, IP, V, W, ld, st
+from .conv import FP, IP, V, W, ld, st, taps_inside
 from .team import Team, share
+
+
+comptime MAXIMUM = 0  # kinds
+comptime MEAN = 2
+comptime VECTORS = 4  # of channels at a time: each maximum waits for the one before
+
+
+@always_inline
+def _window[N: Int, full: Bool, largest: Bool](x: FP, left: Int, r0: Int, r1: Int, s0: Int, s1: Int, down: Int, across: Int) -> Array[V, N]:
+    """The maximum or the sum over the taps r0 to r1 by s0 to s1 of N vectors of channels, of which there are `left` where not `full`."""
+    var total = Array[V, N](fill=V(-inf[DType.float32]() if largest else Float32(0)))
+    for r in range(r0, r1):
+        for s in range(s0, s1):
+            var tap = x + (r * down + s * across)
+            comptime for j in range(N):
+                var v = (tap + j * W).load[width=W]() if full else ld(tap + j * W, left - j * W)
+                comptime if largest:
+                    total[j] = (v.gt(total[j]) | isnan(v)).select(v, total[j])
+                else:
+                    total[j] += v
+    return total^
+
+
+@no_inline
+def _pixel[largest: Bool](y: FP, x: FP, C: Int, r0: Int, r1: Int, s0: Int, s1: Int, down: Int, across: Int, count: Float32):
+    """C channels of a pixel; sums are divided by `count`."""
+    var c = 0
+    while c < C:
+        if C - c >= VECTORS * W:
+            var total = _window[VECTORS, True, largest](x + c, 0, r0, r1, s0, s1, down, across)
+            comptime for j in range(VECTORS):
+                (y + (c + j * W)).store(total[j] if largest else total[j] / V(count))
+            c += VECTORS * W
+        else:
+            var total = _window[1, False, largest](x + c, C - c, r0, r1, s0, s1, down, across)
+            st(y + c, C - c, total[0] if largest else total[0] / V(count))
+            c += W
 
 
 @no_inline
@@ -33,29 +71,17 @@ def pool_run(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi:
         for q in range(rows * t // parts, rows * (t + 1) // parts):
             var n = q // HO
             var h0 = (q - n * HO) * sh - ph
-            var r0 = max(0, (dh - 1 - h0) // dh)
-            var r1 = min(R, (H - 1 - h0 + dh) // dh)
+            var down = taps_inside(h0, H, R, dh)
             for wo in range(WO):
                 var w0 = wo * sw - pw
-                var s0 = max(0, (dw - 1 - w0) // dw)
-                var s1 = min(S, (Wi - 1 - w0 + dw) // dw)
-                var count = Float32(max(0, r1 - r0) * max(0, s1 - s0))
-                var c = 0
-                while c < C:
-                    var left = C - c
-                    var total = V(-inf[DType.float32]()) if kind == 0 else V(0)
-                    for r in range(r0, r1):
-                        var row = x + (((n * H + h0 + r * dh) * Wi + w0) * xs + c)
-                        for s in range(s0, s1):
-                            var v = ld(row + s * dw * xs, left)
-                            if kind == 0:
-                                total = (v.gt(total) | isnan(v)).select(v, total)
-                            else:
-                                total += v
-                    if kind == 2:
-                        total /= V(count)
-                    st(y + ((q * WO + wo) * ys + c), left, total)
-                    c += W
+                var across = taps_inside(w0, Wi, S, dw)
+                var count = Float32(max(0, down[1] - down[0]) * max(0, across[1] - across[0])) if kind == MEAN else Float32(1)
+                var src = x + ((n * H + h0) * Wi + w0) * xs
+                var dst = y + (q * WO + wo) * ys
+                if kind == MAXIMUM:
+                    _pixel[True](dst, src, C, down[0], down[1], across[0], across[1], dh * Wi * xs, dw * xs, count)
+                else:
+                    _pixel[False](dst, src, C, down[0], down[1], across[0], across[1], dh * Wi * xs, dw * xs, count)
 
     share(team, work, parts)
 

@@ -10,7 +10,7 @@ from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
-from .conv import Args, FP, IP, MR, PANEL, SMALL, STRIP, V, W, activate, ld, st, strip_rows
+from .conv import Args, CLIP, FP, IP, MR, PANEL, SMALL, V, W, activate, ld, multiply_rows, st, strips_of
 
 
 struct Sequences(ImplicitlyCopyable):
@@ -47,12 +47,11 @@ struct Sequences(ImplicitlyCopyable):
             return -1
         return (n - 1 - step if self.reverse else step) * self.B + row
 
-    @always_inline
-    def bounded(self, v: V) -> V:
-        if self.clip <= 0:
-            return v
-        var low = v.lt(V(-self.clip)).select(V(-self.clip), v)
-        return low.gt(V(self.clip)).select(V(self.clip), low)
+    def finish(self, p: FP, n: Int, kind: Int):
+        """Clip n numbers in place, then activate them."""
+        if self.clip > 0:
+            activate(p, n, CLIP, -self.clip, self.clip, 1, 0)
+        activate(p, n, kind, 0, 0, 1, 0)
 
 
 @no_inline
@@ -60,6 +59,15 @@ def copy(y: FP, x: FP, n: Int):
     var i = 0
     while i < n:
         st(y + i, n - i, ld(x + i, n - i))
+        i += W
+
+
+@no_inline
+def add_product(y: FP, a: FP, b: FP, n: Int):
+    """y += a b, n numbers each."""
+    var i = 0
+    while i < n:
+        st(y + i, n - i, ld(y + i, n - i) + ld(a + i, n - i) * ld(b + i, n - i))
         i += W
 
 
@@ -89,12 +97,10 @@ def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int
     a.K = K
     a.xs = C
     a.ys = K
-    var kp = (K + PANEL - 1) // PANEL * PANEL
-    var strips = (kp + STRIP - 1) // STRIP
+    var strips = strips_of(K)
 
     def work(t: Int) {imm}:
-        for q in range(strips * t // threads, strips * (t + 1) // threads):
-            strip_rows(a, rows, 0, (rows + MR - 1) // MR, q * STRIP)
+        multiply_rows(a, rows, 0, (rows + MR - 1) // MR, strips * t // threads, strips * (t + 1) // threads)
 
     if threads == 1:
         work(0)
@@ -136,29 +142,35 @@ def lstm_rows(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, p: FP, kinds: IP,
             if at < 0:
                 continue
             var xr = x + at * 4 * H
-            var sr = sums + m * 4 * H
+            var sr = sums + m * 4 * H  # gates i o f c
             var cr = c + (lo + m) * H
             var j = 0
+            while j < 4 * H:
+                st(sr + j, 4 * H - j, ld(sr + j, 4 * H - j) + ld(xr + j, 4 * H - j))
+                j += W
+            if peephole:
+                add_product(sr, p, cr, H)
+                add_product(sr + 2 * H, p + 2 * H, cr, H)
+            s.finish(sr, H, f)
+            s.finish(sr + 2 * H, H, f)
+            s.finish(sr + 3 * H, H, g)
+            j = 0
             while j < H:
                 var n = H - j
-                var old = ld(cr + j, n)
-                var vi = ld(xr + j, n) + ld(sr + j, n)
-                var vo = ld(xr + H + j, n) + ld(sr + H + j, n)
-                var vf = ld(xr + 2 * H + j, n) + ld(sr + 2 * H + j, n)
-                var vc = ld(xr + 3 * H + j, n) + ld(sr + 3 * H + j, n)
-                if peephole:
-                    vi += ld(p + j, n) * old
-                    vf += ld(p + 2 * H + j, n) * old
-                vi = activate(s.bounded(vi), f, 0, 0)
-                if coupled:
-                    vf = V(1) - vi
-                else:
-                    vf = activate(s.bounded(vf), f, 0, 0)
-                var cell = vf * old + vi * activate(s.bounded(vc), g, 0, 0)
-                if peephole:
-                    vo += ld(p + H + j, n) * cell
-                var out = activate(s.bounded(vo), f, 0, 0) * activate(cell, o, 0, 0)
+                var vi = ld(sr + j, n)
+                var vf = V(1) - vi if coupled else ld(sr + 2 * H + j, n)
+                var cell = vf * ld(cr + j, n) + vi * ld(sr + 3 * H + j, n)
                 st(cr + j, n, cell)
+                st(sr + 3 * H + j, n, cell)
+                j += W
+            if peephole:
+                add_product(sr + H, p + H, cr, H)
+            s.finish(sr + H, H, f)
+            activate(sr + 3 * H, H, o, 0, 0, 1, 0)
+            j = 0
+            while j < H:
+                var n = H - j
+                var out = ld(sr + H + j, n) * ld(sr + 3 * H + j, n)
                 st(h + ((lo + m) * H + j), n, out)
                 st(y + (at * H + j), n, out)
                 j += W
@@ -208,8 +220,9 @@ def gru_rows(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, kinds: IP, lo: Int
             var j = 0
             while j < 2 * H:
                 var n = 2 * H - j
-                st(gr + j, n, activate(s.bounded(ld(xr + j, n) + ld(gr + j, n)), f, 0, 0))
+                st(gr + j, n, ld(xr + j, n) + ld(gr + j, n))
                 j += W
+            s.finish(gr, 2 * H, f)
             if not linear:
                 j = 0
                 while j < H:
@@ -223,15 +236,21 @@ def gru_rows(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, kinds: IP, lo: Int
                 continue
             var xr = x + (at * 3 + 2) * H
             var gr = gates + m * 2 * H
+            var new = carried + m * H
             var j = 0
             while j < H:
                 var n = H - j
-                var v = ld(carried + (m * H + j), n)
+                var v = ld(new + j, n)
                 if linear:
                     v *= ld(gr + H + j, n)
-                var new = activate(s.bounded(ld(xr + j, n) + v), g, 0, 0)
+                st(new + j, n, ld(xr + j, n) + v)
+                j += W
+            s.finish(new, H, g)
+            j = 0
+            while j < H:
+                var n = H - j
                 var z = ld(gr + j, n)
-                var out = (V(1) - z) * new + z * ld(h + ((lo + m) * H + j), n)
+                var out = (V(1) - z) * ld(new + j, n) + z * ld(h + ((lo + m) * H + j), n)
                 st(h + ((lo + m) * H + j), n, out)
                 st(y + (at * H + j), n, out)
                 j += W
@@ -272,13 +291,14 @@ def rnn_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, h0: FP, kind: Int):
             var at = s.row_at(step, row)
             if at < 0:
                 continue
+            var sr = sums + row * H
             var j = 0
             while j < H:
-                var n = H - j
-                var v = activate(s.bounded(ld(x + (at * H + j), n) + ld(sums + (row * H + j), n)), kind, 0, 0)
-                st(h + (row * H + j), n, v)
-                st(y + (at * H + j), n, v)
+                st(sr + j, H - j, ld(x + (at * H + j), H - j) + ld(sr + j, H - j))
                 j += W
+            s.finish(sr, H, kind)
+            copy(h + row * H, sr, H)
+            copy(y + at * H, sr, H)
     sums.free()
     zeros.free()
 

@@ -150,6 +150,34 @@ def conv_cases() -> list[Case]:
         conv("depthwise, two threads", (1, 96, 30, 30), (96, 5, 5), pads=(2, 2, 2, 2), groups=96, activation="clip"),
         conv("depthwise, empty batch", (0, 6, 4, 4), (6, 3, 3), groups=6),
         conv("channel multiplier", (1, 6, 8, 8), (18, 3, 3), pads=(1, 1, 1, 1), groups=6),
+        conv(
+            "depthwise, tiles inside and at the edges",
+            (2, 21, 5, 27),
+            (21, 3, 3),
+            pads=(1, 1, 1, 1),
+            groups=21,
+            residual=True,
+            activation="hardswish",
+        ),
+        conv("depthwise, wide strides", (1, 45, 9, 43), (45, 3, 5), (2, 2), (1, 2, 1, 2), groups=45, activation="silu"),
+        conv(
+            "several strips of few weights",
+            (2, 3, 13, 29),
+            (70, 3, 3),
+            (2, 2),
+            (0, 1, 1, 0),
+            activation="silu",
+            residual=True,
+        ),
+        conv("two pixels", (1, 40, 1, 2), (70, 1, 1), residual=True, activation="hardswish"),
+        conv("the last tile has two pixels", (1, 9, 4, 5), (50, 3, 3), pads=(1, 1, 1, 1), activation="sigmoid"),
+        conv(
+            "infinity and NaN outside of the last channels",
+            (1, 8, 3, 3),
+            (5, 1, 1),
+            activation="silu",
+            poison=(inf, -inf, nan),
+        ),
         conv("NaN, depthwise", (1, 8, 5, 5), (8, 3, 3), groups=8, activation="relu", poison=(nan, inf)),
     ]
 
@@ -284,18 +312,19 @@ def pool_cases() -> list[Case]:
         pool("average", "AveragePool", (2, 17, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1)),
         pool("average, asymmetric", "AveragePool", (1, 16, 7, 9), (2, 4), (1, 3), (0, 3, 1, 1)),
         pool("global average", "GlobalAveragePool", (3, 37, 5, 6), (5, 6)),
+        pool("average, many channels", "AveragePool", (2, 75, 6, 7), (3, 3), (1, 2), (1, 1, 1, 1)),
         pool("NaN, average", "AveragePool", (1, 3, 6, 6), (3, 3), poison=(float("nan"),)),
     ]
 
 
-def nan_max() -> Case:
+def nan_max(name: str, channels: int) -> Case:
     """A window that holds NaN has NaN for its maximum, wherever in the window it stands."""
-    x = numbers((1, 4, 4, 3))
-    x[0, 1, 1, 0] = np.nan
+    x = numbers((1, 4, 4, channels))
+    x[0, 1, 1, ::2] = np.nan
     x[0, 3, 3, 1] = -np.inf
     windows = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (1, 2))
     wanted = windows.max(axis=(-2, -1))
-    return Case("NaN, max", "pool2d", [x, integers(2, 2, 1, 1, 0, 0, 1, 1, 0), np.zeros_like(wanted)], [wanted])
+    return Case(name, "pool2d", [x, integers(2, 2, 1, 1, 0, 0, 1, 1, 0), np.zeros_like(wanted)], [wanted])
 
 
 SIGMOID, TANH = RECURRENT_ACTIVATIONS["sigmoid"], RECURRENT_ACTIVATIONS["tanh"]
@@ -615,7 +644,8 @@ def all_cases() -> list[Case]:
         *attention_cases(),
         *bmm_cases(),
         *pool_cases(),
-        nan_max(),
+        nan_max("NaN, max", 3),
+        nan_max("NaN, max, many channels", 75),
         *recurrence_cases(),
         *map(nan_recurrence, PARTS),
         *transpose_cases(),
