@@ -20,6 +20,7 @@ from fornaxc.passes.find_layer_norm import find_layer_norm
 from fornaxc.passes.find_local_norm import find_local_norm
 from fornaxc.passes.find_repeat import find_repeat
 from fornaxc.passes.find_rms_norm import find_rms_norm
+from fornaxc.passes.find_rotation import find_rotation
 from fornaxc.passes.find_silu import find_silu
 from fornaxc.passes.find_softmax import find_softmax
 from fornaxc.passes.fuse_attention import fuse_attention
@@ -86,6 +87,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("find-rms-norm", find_rms_norm, "root mean square normalisation, written out, as one operation"),
     Pass("find-gelu", find_gelu, "GELU with erf or tanh, written out, as one function"),
     Pass("find-silu", find_silu, "the logistic function and SiLU, written out, as one function"),
+    Pass("find-rotation", find_rotation, "the signs of rotary position embeddings go into the table of sines"),
     Pass(
         "fuse-quantized",
         fuse_quantized,

@@ -79,7 +79,7 @@ def test_a_table_of_attention_and_linear_layers_gives_what_its_nodes_give(seed: 
     check(program)
     found, chains = by_tables(program, *inputs)
     assert chains == 1
-    assert sum(isinstance(step, Node) for step in lowering_steps(program)) <= 3
+    assert sum(isinstance(step, Node) for step in lowering_steps(program)) <= max(3, len(graph.outputs))  # reshapes of results
     for a, b in zip(found, run(graph, inputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 

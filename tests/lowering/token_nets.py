@@ -44,11 +44,23 @@ class TokenNet(Net):
         perm = {"blhc": (0, 1, 2, 3), "bhlc": (0, 2, 1, 3), "bhcl": (0, 2, 3, 1)}[layout]
         return compose.transpose(self.b, y, perm)
 
+    def rotated(self, x: Value, axis: int) -> Value:
+        """x [batch, length, heads, size], or with axes 1 and 2 changed, turned by angles, as exporters write it. `axis` is the length's."""
+        size = static(x.type.shape[-1])
+        shape = (1, self.length, 1, size) if axis == 1 else (1, 1, self.length, size)
+        cos, sin = (compose.expand(self.b, self.weight(*shape), x.type.shape) for _ in range(2))
+        halves = [self.cut(x, 3, i, size // 2) for i in (size // 2, 0)]
+        turned = compose.concat(self.b, [compose.unary(self.b, "neg", halves[0]), halves[1]], 3)
+        straight = compose.binary(self.b, "mul", x, cos)
+        return compose.binary(self.b, "add", straight, compose.binary(self.b, "mul", turned, sin))
+
     def attention(self, x: Value) -> Value:
         q, k, v, result = (str(self.rng.choice(["blhc", "bhlc"])) for _ in range(4))
         k = "bhcl" if self.rng.integers(3) == 0 else k
         shared = int(self.rng.choice([1, 2, 4]))
         operands = [self.heads(self.linear(x, 32), 4, q), self.heads(self.linear(x, 8 * shared), shared, k)]
+        if k != "bhcl" and self.rng.integers(2):
+            operands = [self.rotated(v, layout.index("l")) for v, layout in zip(operands, (q, k), strict=True)]
         operands.append(self.heads(self.linear(x, 4 * shared), shared, v))
         operands.append(compose.scalar(self.b, 0.3, DType.F32))
         if self.rng.integers(3):
