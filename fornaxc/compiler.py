@@ -91,6 +91,18 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
         if found is not None:
             return Compiled(found, True, found.config["key"], clock.seconds, request_key, True)
     request.target.check_compilable()
+    if request.stop_after in _WITHOUT_MAX:
+        return _build(*_import(path, request, cache, clock), path, request, cache, clock)
+    from fornaxc.lowering.kernel_package import kernels_ahead
+
+    with kernels_ahead(cache.toolchain_environment()):
+        return _compile_model(path, request, request_key, cache, clock)
+
+
+_WITHOUT_MAX = ("import", "optimize")  # phases
+
+
+def _compile_model(path: Path, request: Request, request_key: str | None, cache: Cache, clock: Clock) -> Compiled:
     if request.stop_after or request.dump:
         return _build(*_import(path, request, cache, clock), path, request, cache, clock)
     imported = None
@@ -98,7 +110,7 @@ def compile_model(path: Path, request: Request, cache: Cache, progress: Progress
         imported = _import(path, request, cache, clock)
         _remember_source(cache, imported[1])
         request_key = key_of(_request_parts(imported[1], request, cache))
-    with cache.lock(request_key, on_wait=lambda who: progress("compile", _waiting(who))):
+    with cache.lock(request_key, on_wait=lambda who: clock.progress("compile", _waiting(who))):
         found = _cached(cache, request_key, request)
         if found is not None:
             return Compiled(found, True, found.config["key"], clock.seconds, request_key, True)

@@ -130,7 +130,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
             "fornaxc.weights",
         },
         set(),
-        {"fornaxc.lowering.support"},
+        {"fornaxc.lowering.kernel_package", "fornaxc.lowering.support"},
     ),
     "fornaxc.child": ({"fornaxc.cache", "fornaxc.endings", "fornaxc.errors", "fornaxc.phases"}, set(), set()),
     "fornaxc.worker": ({"fornaxc.ir", "fornaxc.lowering"}, {"max"}, set()),

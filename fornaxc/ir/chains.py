@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from fornaxc.ir.dims import Dim, bare_symbols_of, static, symbols_of
+from fornaxc.ir.dims import Dim, bare_symbols_of, product, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import (
     Attention,
@@ -31,46 +29,20 @@ from fornaxc.ir.types import DType
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 FUNCTIONS = ("relu", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh")
+MOST_LOOPS = 3  # of arithmetic, around that over channels
 COPIED_AXES = 4  # but for the first and the last that what moves elements can have
 _KERNELS = (Attention, Concat, LayerNorm, LocalResponseNorm, RmsNorm, Softmax, Transpose)  # MAX fuses them with nothing
 LEAST = 4  # convolutions and pools of a chain: fewer are kernels of their own
 MOST_RESULTS = 32  # of a chain: each costs compile time
 
 Chain = tuple[Node, ...]
+Shape = tuple[Dim, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """How many images a program takes: a symbolic `size` that is the first of every image's shape, or 1 where all sizes are known."""
-
-    size: Dim
-
-    def shape(self, value: Value) -> tuple[int, ...]:
-        """The shape for one image."""
-        return tuple(1 if self.is_image(value) and i == 0 else static(d) for i, d in enumerate(value.type.shape))
-
-    def elements(self, value: Value) -> int:
-        """The elements of one image."""
-        return math.prod(self.shape(value))
-
-    def is_image(self, value: Value) -> bool:
-        """Whether there are as many of a value as there are images."""
-        return not isinstance(self.size, int) and value.type.shape[:1] == (self.size,)
-
-    def fits(self, value: Value) -> bool:
-        """Whether all sizes but the number of images are known."""
-        return all(isinstance(d, int) for d in value.type.shape[self.is_image(value) :])
-
-
-def batch_of(graph: Graph) -> Batch | None:
-    """The batch of a graph that can have chains: its symbols come from inputs, so that nodes may change places."""
+def may_have_chains(graph: Graph) -> bool:
+    """Whether the symbols of a graph come from its inputs, so that nodes may change places."""
     known = {name for v in graph.inputs for name in bare_symbols_of(v.type.shape)}
-    if any(not symbols_of(v.type.shape) <= known for node in graph.nodes for v in node.outputs):
-        return None
-    first = next((node.outputs[0].type.shape[0] for node in graph.nodes if isinstance(node.op, ConvNhwc)), None)
-    if first is None:
-        return None
-    return Batch(1 if isinstance(first, int) else first)
+    return all(symbols_of(v.type.shape) <= known for node in graph.nodes for v in node.outputs)
 
 
 def find_chains(graph: Graph) -> list[Chain]:
@@ -95,15 +67,14 @@ def has_few_results(graph: Graph, chain: Chain) -> bool:
 
 def schedule(graph: Graph) -> list[Node | Chain]:
     """All nodes, each alone or in its chain, in an order in which they can run."""
-    batch = batch_of(graph)
-    if batch is None:
+    if not may_have_chains(graph) or not any(_is_window(node) for node in graph.nodes):
         return list(graph.nodes)
-    stages = _stages(graph, batch)
+    stages = _stages(graph)
     varying = _varying(graph)
     plain: dict[int, list[Node]] = {}
     chained: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        (chained if is_link(node, batch) else plain).setdefault(stages[node], []).append(node)
+        (chained if is_link(node) else plain).setdefault(stages[node], []).append(node)
     steps: list[Node | Chain] = []
     for stage in range(max(stages.values(), default=-1) + 1):
         steps += plain.get(stage, [])
@@ -117,14 +88,12 @@ def schedule(graph: Graph) -> list[Node | Chain]:
     return steps
 
 
-def is_link(node: Node, batch: Batch) -> bool:
-    """Whether a node can be part of a chain: f32 of known sizes for an image, with elements. A mask of bools is brought as f32."""
+def is_link(node: Node) -> bool:
+    """Whether a node can be part of a chain: f32, with elements. Sizes may be symbolic. A mask of bools is brought as f32."""
     values = (*node.inputs, *node.outputs)
-    if not all(batch.fits(v) and 0 not in v.type.shape for v in values):
+    if any(0 in v.type.shape for v in values):
         return False
     if any(v.type.dtype is not DType.F32 for v in values if v is not mask_of(node)):
-        return False
-    if not isinstance(batch.size, int) and not batch.is_image(node.outputs[0]):
         return False
     image = values[0].type.rank == 4
     match node.op:
@@ -137,10 +106,9 @@ def is_link(node: Node, batch: Batch) -> bool:
         case Unary(fn=fn):
             return values[0].type.rank > 1 and fn in FUNCTIONS
         case BroadcastTo(shape=shape):
-            pixels = zip(node.inputs[0].type.shape[1:-1], shape[1:-1], strict=True)
-            return len(shape) > 1 and len({have == wanted for have, wanted in pixels if wanted != 1}) < 2
+            return len(shape) > 1 and len(loops(shape, [node.inputs[0].type.shape])) <= MOST_LOOPS
         case Transpose(perm=perm):
-            return swapped(node, batch) is not None or _moves_rows(node.inputs[0], perm, batch)
+            return swapped(node) is not None or _moves_rows(node.inputs[0], perm)
         case LocalResponseNorm():
             return image
         case LayerNorm(axis=axis) | RmsNorm(axis=axis):
@@ -152,14 +120,26 @@ def is_link(node: Node, batch: Batch) -> bool:
         case Repeat(times=times):
             return image and times[0] == 1 and times[3] == 1
         case Slice(starts=starts, steps=steps):
-            return _copies(node, batch) and steps[-1] == 1 and all(isinstance(d, int) for d in starts)
+            return _copies(node) and steps[-1] == 1 and all(isinstance(d, int) for d in starts)
         case Pad(mode=mode, low=low, high=high, interior=interior):
             sides = (*low, *high)
             plain = mode == "constant" and not any(interior[-1:])
-            return _copies(node, batch) and plain and all(isinstance(d, int) for d in sides)
+            return _copies(node) and plain and all(isinstance(d, int) for d in sides)
         case ConvNhwc() | Concat() | Reshape():
-            return all(batch.is_image(v) == batch.is_image(values[-1]) for v in _images(node))
+            return True
     return False
+
+
+def loops(shape: Shape, operands: Sequence[Shape]) -> list[range]:
+    """The axes of a result but the last, neighbours together that every operand repeats alike, or has alike."""
+    found: list[tuple[range, list[bool]]] = []
+    for axis, size in enumerate(shape[:-1]):
+        has = [operand[axis] == size for operand in operands]
+        if found and (size == 1 or has == found[-1][1]):
+            found[-1] = range(found[-1][0].start, axis + 1), found[-1][1]
+        elif size != 1:
+            found.append((range(axis, axis + 1), has))
+    return [axes for axes, _ in found]
 
 
 def mask_of(node: Node) -> Value | None:
@@ -170,46 +150,35 @@ def mask_of(node: Node) -> Value | None:
     return rest[0] if rest else None
 
 
-def _copies(node: Node, batch: Batch) -> bool:
-    """Whether what moves elements of its first operand keeps the images apart, and has few enough axes."""
-    x, y = node.inputs[0], node.outputs[0]
-    return 2 <= x.type.rank <= COPIED_AXES + 2 and batch.is_image(x) == batch.is_image(y)
+def _copies(node: Node) -> bool:
+    """Whether what moves elements of its first operand has few enough axes."""
+    return 2 <= node.inputs[0].type.rank <= COPIED_AXES + 2
 
 
-def _moves_rows(x: Value, perm: tuple[int, ...], batch: Batch) -> bool:
-    """Whether a transpose keeps the images apart and the last axis the last, but for axes of one element, and has few enough axes."""
-    shape = batch.shape(x)
-    moved = [axis for axis in perm if shape[axis] != 1]
-    is_apart = perm[0] == 0 or not batch.is_image(x)
-    return is_apart and len(moved) <= COPIED_AXES + 2 - batch.is_image(x) and moved[-1:] == sorted(moved)[-1:]
+def _moves_rows(x: Value, perm: tuple[int, ...]) -> bool:
+    """Whether a transpose keeps the last axis the last, but for axes of one element, and has few enough axes."""
+    moved = [axis for axis in perm if x.type.shape[axis] != 1]
+    return len(moved) <= COPIED_AXES + 2 and moved[-1:] == sorted(moved)[-1:]
 
 
-def _images(node: Node) -> tuple[Value, ...]:
-    """The operands that have as many images as the result has."""
-    return (node.inputs[0], *node.inputs[3:]) if isinstance(node.op, ConvNhwc) else node.inputs
-
-
-def swapped(node: Node, batch: Batch) -> tuple[int, int, int] | None:
-    """Sizes (n, a, b) such that a transpose takes [n, a, b] to [n, b, a], neighbouring axes taken together; None where it is another one.
-
-    The sizes are those for one image, which n has.
-    """
+def swapped(node: Node) -> tuple[Dim, Dim, Dim] | None:
+    """Sizes (n, a, b) such that a transpose takes [n, a, b] to [n, b, a], neighbouring axes taken together; None where it is another one."""
     assert isinstance(node.op, Transpose)
-    perm, shape = node.op.perm, batch.shape(node.inputs[0])
+    perm, shape = node.op.perm, node.inputs[0].type.shape
     fixed = next((i for i, axis in enumerate(perm) if axis != i), len(perm))
-    if fixed == len(perm) or (fixed == 0 and batch.is_image(node.inputs[0])):
+    if fixed == len(perm):
         return None
     moved = perm[fixed]
     if perm != (*range(fixed), *range(moved, len(perm)), *range(fixed, moved)):
         return None
-    return math.prod(shape[:fixed]), math.prod(shape[fixed:moved]), math.prod(shape[moved:])
+    return product(shape[:fixed]), product(shape[fixed:moved]), product(shape[moved:])
 
 
 def _is_window(node: Node) -> bool:
     return isinstance(node.op, ConvNhwc | Pool)
 
 
-def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
+def _stages(graph: Graph) -> dict[Node, int]:
     """A number for each node. A link's is the largest of the nodes before it, another's is one more than that of links before it.
 
     So links of one stage have no other node between them.
@@ -217,23 +186,23 @@ def _stages(graph: Graph, batch: Batch) -> dict[Node, int]:
     stages: dict[Node, int] = {}
     makers: dict[Value, Node] = {}
     for node in graph.nodes:
-        link = is_link(node, batch)
+        link = is_link(node)
         before = [makers[v] for v in _used(node) if v in makers]
-        stages[node] = max((stages[n] + (is_link(n, batch) and not link) for n in before), default=0)
+        stages[node] = max((stages[n] + (is_link(n) and not link) for n in before), default=0)
         makers.update((v, node) for v in node.outputs)
-    _delay_repetitions(graph, stages, batch)
+    _delay_repetitions(graph, stages)
     return stages
 
 
-def _delay_repetitions(graph: Graph, stages: dict[Node, int], batch: Batch) -> None:
+def _delay_repetitions(graph: Graph, stages: dict[Node, int]) -> None:
     """Move what repeats a value to the stage that uses it first."""
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in _used(node):
             users.setdefault(value, []).append(node)
     for node in reversed(graph.nodes):
-        after = users.get(node.outputs[0], []) if is_link(node, batch) and isinstance(node.op, BroadcastTo) else []
-        stages[node] = min((stages[n] - (not is_link(n, batch)) for n in after), default=stages[node])
+        after = users.get(node.outputs[0], []) if is_link(node) and isinstance(node.op, BroadcastTo) else []
+        stages[node] = min((stages[n] - (not is_link(n)) for n in after), default=stages[node])
 
 
 def _used(node: Node) -> Iterator[Value]:

@@ -349,6 +349,16 @@ def _symbolic_product(dims: tuple[Dim, ...]) -> Dim:
     return reduce(mul, dims, 1)
 
 
+def summands(dim: Dim) -> list[tuple[Dim, int]]:
+    """`dim` as a sum: each product of atoms, 1 for the constant, and its factor."""
+    return [(DimExpr(((monomial, 1),)) if monomial else 1, factor) for monomial, factor in _terms(dim) if factor]
+
+
+def common_factor(dim: Dim) -> int:
+    """The largest number that divides `dim` whatever its symbols are; 0 of 0."""
+    return gcd(*(factor for _, factor in _terms(dim)))
+
+
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """`dim` with each symbol named in `values` replaced."""
     if isinstance(dim, int):

@@ -17,7 +17,7 @@ from .rows import normalize_rows, softmax_rows
 from .team import COUNTERS, Team, share
 from .transpose import Axes, copy_row, transpose_run
 
-comptime COLUMNS = 52  # of a row of the table
+comptime COLUMNS = 44  # of a row of the table
 comptime FLOATS = 3  # beside each row
 comptime WINDOW = 0  # the kinds of steps, which column 0 tells
 comptime POOL = 1
@@ -30,18 +30,18 @@ comptime NORM = 7
 comptime SOFTMAX = 8
 comptime ATTENTION = 9
 comptime Y = 1  # where columns begin: the places of operands, sizes, geometry, scale, offset and spare
-comptime X = 5
-comptime WEIGHTS = 9
-comptime BIAS = 13
-comptime RESIDUAL = 17
-comptime SIZES = 21
-comptime GEOMETRY = 28
-comptime SCALE = 39
-comptime OFFSET = 43
-comptime SPARE = 47
-comptime WORK = 51  # about the multiply-adds of a step
+comptime X = 4
+comptime WEIGHTS = 7
+comptime BIAS = 10
+comptime RESIDUAL = 13
+comptime SIZES = 16
+comptime GEOMETRY = 23
+comptime SCALE = 34
+comptime OFFSET = 37
+comptime SPARE = 40
+comptime WORK = 43  # about the multiply-adds of a step
 comptime LITTLE = 10000000  # of a chain, which take one thread as long as it takes to wake another
-comptime STRIDE = 3  # in a place: the numbers from one pixel to the next
+comptime STRIDE = 2  # in a place: the numbers from one pixel to the next
 comptime OPERATIONS = 5  # of ARITHMETIC
 comptime SHARES = 2  # the most calls of `share` that a step makes
 comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
@@ -49,9 +49,9 @@ comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
 
 @always_inline
-def place(buffers: PP, row: IP, column: Int, images: Int) -> FP:
-    """Where an operand lies: the columns from `column` on are the number of its buffer, numbers for each image before it, and further ones."""
-    return buffers[unsafe_offset=Int(row.load(column))] + (Int(row.load(column + 1)) * images + Int(row.load(column + 2)))
+def place(buffers: PP, row: IP, column: Int) -> FP:
+    """Where an operand lies: the columns from `column` on are the number of its buffer, and how many numbers are before it there."""
+    return buffers[unsafe_offset=Int(row.load(column))] + Int(row.load(column + 1))
 
 
 @no_inline
@@ -117,32 +117,42 @@ def arithmetic_row[op: Int](y: FP, x: FP, xc: Int, r: FP, rc: Int, n: Int):
 
 
 @no_inline
-def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, P: Int, C: Int, geometry: IP):
-    """y = activation(x op r) for C numbers of each of P pixels of N images. `geometry`: op (0 x alone, 1 add, 2 sub, 3 mul, 4 div), the activation, how many
-    numbers images, pixels and channels of x are apart, and those of r."""
+def arithmetic(mut team: Team, y: FP, ys: Int, x: FP, r: FP, N: Int, A: Int, B: Int, C: Int, geometry: IP):
+    """y = activation(x op r) for C numbers in each turn of three loops, whose results are `ys` apart. `geometry`: op (0 x alone, 1 add, 2 sub, 3 mul, 4 div),
+    the activation, how many numbers of x are apart in each loop and next to one another, and those of r."""
     var op = Int(geometry.load(0))
     var activation = Int(geometry.load(1))
     var xn = Int(geometry.load(2))
-    var xp = Int(geometry.load(3))
-    var xc = Int(geometry.load(4))
-    var rn = Int(geometry.load(5))
-    var rp = Int(geometry.load(6))
-    var rc = Int(geometry.load(7))
-    var rows = N * P
+    var xa = Int(geometry.load(3))
+    var xb = Int(geometry.load(4))
+    var xc = Int(geometry.load(5))
+    var rn = Int(geometry.load(6))
+    var ra = Int(geometry.load(7))
+    var rb = Int(geometry.load(8))
+    var rc = Int(geometry.load(9))
+    var rows = N * A * B
     var parts = team.parts(rows * C, SMALL, rows)
-    var flat = ys == C and xc == 1 and xp == C and xn == P * C and rc == 1 and rp == C and rn == P * C  # no gaps: rows are one
+    var flat = N * A == 1 and ys == C and xb == C and xc == 1 and rb == C and rc == 1  # no gaps: rows are one
 
     def work(t: Int) {imm}:
         var row = rows * t // parts
         var end = rows * (t + 1) // parts
         while row < end:
-            var image = row // P
-            var p = row - image * P
             var taken = end - row if flat else 1
             var n = taken * C
+            var image = 0
+            var a = 0
+            var b = row
+            if N * A > 1:
+                a = row // B
+                b = row - a * B
+                image = a // A
+                a -= image * A
+            var xo = x + (image * xn + a * xa + b * xb)
+            var ro = r + (image * rn + a * ra + b * rb)
             comptime for k in range(OPERATIONS):
                 if op == k:
-                    arithmetic_row[k](y + row * ys, x + (image * xn + p * xp), xc, r + (image * rn + p * rp), rc, n)
+                    arithmetic_row[k](y + row * ys, xo, xc, ro, rc, n)
             activate(y + row * ys, n, activation, 0, 0, 1, 0)
             row += taken
 
@@ -163,23 +173,23 @@ def image_sums(mut team: Team, y: FP, x: FP, N: Int, P: Int, C: Int, mean: Bool)
 
 
 @always_inline
-def number(buffers: PP, row: IP, column: Int, images: Int, otherwise: Float32) -> Float32:
+def number(buffers: PP, row: IP, column: Int, otherwise: Float32) -> Float32:
     """One number from outside, if column `column` says that there is one; its place follows."""
-    return place(buffers, row, column + 1, images).load(0) if row.load(column) != 0 else otherwise
+    return place(buffers, row, column + 1).load(0) if row.load(column) != 0 else otherwise
 
 
 @no_inline
-def attend(mut team: Team, buffers: PP, row: IP, images: Int):
+def attend(mut team: Team, buffers: PP, row: IP):
     """The step ATTENTION of `chain_steps`."""
     var a = Job(
-        place(buffers, row, Y, images),
-        place(buffers, row, X, images),
-        place(buffers, row, WEIGHTS, images),
-        place(buffers, row, BIAS, images),
-        place(buffers, row, RESIDUAL, images),
+        place(buffers, row, Y),
+        place(buffers, row, X),
+        place(buffers, row, WEIGHTS),
+        place(buffers, row, BIAS),
+        place(buffers, row, RESIDUAL),
     )
     var size = row + SIZES
-    a.B = Int(size.load(0)) * images
+    a.B = Int(size.load(0))
     a.H = Int(size.load(1))
     a.M = Int(size.load(2))
     a.C = Int(size.load(3))
@@ -192,22 +202,22 @@ def attend(mut team: Team, buffers: PP, row: IP, images: Int):
     a.mh = Int(geometry.load(7))
     a.mm = Int(geometry.load(8))
     a.ms = Int(geometry.load(9))
-    a.scale = number(buffers, row, SCALE, images, 1)
-    a.fill = number(buffers, row, OFFSET, images, 0)
-    a.spare = number(buffers, row, SPARE, images, 0)
+    a.scale = number(buffers, row, SCALE, 1)
+    a.fill = number(buffers, row, OFFSET, 0)
+    a.spare = number(buffers, row, SPARE, 0)
     attention_run(team, a)
 
 
 @no_inline
-def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, images: Int):
-    """`count` steps, each a row of `table` and FLOATS of `floats`. The places are those of `place`, then a stride; sizes are for one of `images`.
+def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int):
+    """`count` steps, each a row of `table` and FLOATS of `floats`. The places are those of `place`, then a stride.
 
     kind         places       sizes              geometry
-    WINDOW       y x w b r    N H W C Ho Wo K    that of `conv_entry`; then whether a scale follows, its place, and the same of an offset
+    WINDOW       y x w b r    N H W C Ho Wo K    that of `conv_entry`; then whether a scale follows, where (see `place`), and the same of an offset
     POOL         y x          N H W C Ho Wo K    that of `pool_run`
     COPY         y x          n a b width c d    the `steps` of `copy_run`
     SWAP         y x          N A B              0 2 1: y [N, B, A] of x [N, A, B], without gaps
-    ARITHMETIC   y x r        N pixels - C       that of `arithmetic`
+    ARITHMETIC   y x r        N A B C            that of `arithmetic`
     SUMS         y x          N pixels - C       whether they are means; without gaps
     LOCAL_NORM   y x          N pixels - C       the `window` of `local_norm`, of which the floats are the `numbers`
     NORM         y x w b      rows n             whether they are centred, see `normalize_rows`; epsilon is the first float
@@ -217,19 +227,19 @@ def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, 
     for i in range(count):
         var row = table + i * COLUMNS
         var kind = Int(row.load(0))
-        var y = place(buffers, row, Y, images)
+        var y = place(buffers, row, Y)
         var ys = Int(row.load(Y + STRIDE))
-        var x = place(buffers, row, X, images)
+        var x = place(buffers, row, X)
         var xs = Int(row.load(X + STRIDE))
         var size = row + SIZES
-        var N = Int(size.load(0)) * images
+        var N = Int(size.load(0))
         var H = Int(size.load(1))
         var wide = Int(size.load(2))
         var C = Int(size.load(3))
         var geometry = row + GEOMETRY
         if kind == WINDOW:
-            var w = place(buffers, row, WEIGHTS, images)
-            var a = Args(y, x, w, place(buffers, row, BIAS, images), place(buffers, row, RESIDUAL, images), x)
+            var w = place(buffers, row, WEIGHTS)
+            var a = Args(y, x, w, place(buffers, row, BIAS), place(buffers, row, RESIDUAL), x)
             a.H = H
             a.W = wide
             a.C = C
@@ -239,8 +249,8 @@ def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, 
             a.xs = xs
             a.ys = ys
             a.rs = Int(row.load(RESIDUAL + STRIDE))
-            a.scale = number(buffers, row, SCALE, images, 1)
-            a.offset = number(buffers, row, OFFSET, images, 0)
+            a.scale = number(buffers, row, SCALE, 1)
+            a.offset = number(buffers, row, OFFSET, 0)
             conv_entry(team, a, N, geometry, floats + FLOATS * i)
         elif kind == POOL:
             pool_run(team, y, ys, x, xs, N, H, wide, C, Int(size.load(4)), Int(size.load(5)), geometry)
@@ -255,27 +265,27 @@ def chain_steps(mut team: Team, buffers: PP, table: IP, floats: FP, count: Int, 
                 team, rebind[UP](y.bitcast[UInt32]()), rebind[UP](x.bitcast[UInt32]()), 3, sizes, geometry
             )
         elif kind == ARITHMETIC:
-            arithmetic(team, y, ys, x, place(buffers, row, WEIGHTS, images), N, H, C, geometry)
+            arithmetic(team, y, ys, x, place(buffers, row, WEIGHTS), N, H, wide, C, geometry)
         elif kind == SUMS:
             image_sums(team, y, x, N, H, C, geometry.load(0) != 0)
         elif kind == LOCAL_NORM:
             local_norm(team, y, ys, x, xs, N * H, C, geometry, floats + FLOATS * i)
         elif kind == NORM:
-            var scale = place(buffers, row, WEIGHTS, images)
-            var bias = place(buffers, row, BIAS, images)
+            var scale = place(buffers, row, WEIGHTS)
+            var bias = place(buffers, row, BIAS)
             normalize_rows(team, y, x, scale, bias, N, H, (floats + FLOATS * i).load(0), geometry.load(0) != 0)
         elif kind == SOFTMAX:
             softmax_rows(team, y, x, N, H, geometry.load(0) != 0)
         elif kind == ATTENTION:
-            attend(team, buffers, row, images)
+            attend(team, buffers, row)
 
 
 @no_inline
-def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
+def chain_run(buffers: PP, table: IP, floats: FP, count: Int):
     """`chain_steps`, by all threads together where there is enough to do."""
     var work = 0
     for i in range(count):
-        work += Int(table.load(i * COLUMNS + WORK)) * images
+        work += Int(table.load(i * COLUMNS + WORK))
     var threads = Team().parts(work, LITTLE, work)
     var numbers = SHARES * count * COUNTERS
     var counters = rebind[IP](alloc[Int64](numbers))
@@ -284,29 +294,42 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int, images: Int):
 
     def member(_thread: Int) {imm}:
         var team = Team(threads, counters)
-        chain_steps(team, buffers, table, floats, count, images)
+        chain_steps(team, buffers, table, floats, count)
 
     if threads == 1:
         var alone = Team(1)
-        chain_steps(alone, buffers, table, floats, count, images)
+        chain_steps(alone, buffers, table, floats, count)
     else:
         sync_parallelize(member, threads)
     counters.free()
 
 
+@no_inline
+def patched(rows: IP, count: Int, patches: IP, n: Int, terms: IP) -> IP:
+    """A copy of `count` numbers, where for each of n `patches` (which number, which of `terms`, a factor) the term times the factor is added."""
+    var table = rebind[IP](alloc[Int64](count))
+    for i in range(count):
+        table.store(i, rows.load(i))
+    for i in range(n):
+        var at = Int(patches.load(3 * i))
+        table.store(at, table.load(at) + terms.load(Int(patches.load(3 * i + 1))) * patches.load(3 * i + 2))
+    return table
+
+
 @extensibility.register("fx_chain")
 struct Chain:
-    """Buffers of f32: a workspace and the results, then the operands. i64 table [steps * COLUMNS], f32 floats [steps * FLOATS] and i64 images [1] as
-    `chain_steps` has them."""
+    """Buffers of f32: a workspace and the results, then the operands. i64 rows [steps * COLUMNS] of the table of `chain_steps`, but for what sizes decide:
+    that add `patches` [n * 3] and `terms` as in `patched`; f32 floats [steps * FLOATS]."""
 
     @staticmethod
     def execute[
         target: StaticString
     ](
         outputs: OutputVariadicTensors[dtype=DType.float32, rank=1, ...],
-        table: InputTensor[dtype=DType.int64, rank=1, ...],
+        rows: InputTensor[dtype=DType.int64, rank=1, ...],
+        patches: InputTensor[dtype=DType.int64, rank=1, ...],
+        terms: InputTensor[dtype=DType.int64, rank=1, ...],
         floats: InputTensor[dtype=DType.float32, rank=1, ...],
-        images: InputTensor[dtype=DType.int64, rank=1, ...],
         inputs: InputVariadicTensors[dtype=DType.float32, rank=1, ...],
         ctx: DeviceContext,
     ) raises:
@@ -317,11 +340,14 @@ struct Chain:
             buffers[unsafe_offset=i] = rebind[FP](outputs[i].unsafe_ptr())
         comptime for i in range(N):
             buffers[unsafe_offset=M + i] = rebind[FP](inputs[i].unsafe_ptr())
-        chain_run(
-            rebind[PP](buffers),
-            rebind[IP](table.unsafe_ptr()),
-            rebind[FP](floats.unsafe_ptr()),
-            Int(table.dim_size(0)) // COLUMNS,
-            Int(rebind[IP](images.unsafe_ptr()).load(0)),
+        var size = Int(rows.dim_size(0))
+        var table = patched(
+            rebind[IP](rows.unsafe_ptr()),
+            size,
+            rebind[IP](patches.unsafe_ptr()),
+            Int(patches.dim_size(0)) // 3,
+            rebind[IP](terms.unsafe_ptr()),
         )
+        chain_run(rebind[PP](buffers), table, rebind[FP](floats.unsafe_ptr()), size // COLUMNS)
+        table.free()
         buffers.free()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fornaxc.ir.chains import ARITHMETIC, Batch, Chain, mask_of, swapped
-from fornaxc.ir.dims import static
+from fornaxc.ir.chains import ARITHMETIC, MOST_LOOPS, Chain, loops, mask_of, swapped
+from fornaxc.ir.dims import Dim, product, static, summands
 from fornaxc.ir.graph import Array, Node, Value
 from fornaxc.ir.ops import (
     Attention,
@@ -39,12 +38,12 @@ from fornaxc.lowering.copies import copy_loops
 from fornaxc.lowering.placement import Place, place
 from fornaxc.lowering.registry import rule_for
 
-COLUMNS = 52
+COLUMNS = 44
 NUMBERS = 3  # of each step
 # the kinds of steps
 _WINDOW, _POOL, _COPY, _SWAP, _ARITHMETIC, _SUMS, _LOCAL_NORM, _NORM, _SOFTMAX, _ATTENTION = range(10)
 _KERNELS = {"fx_conv2d": _WINDOW, "fx_pool2d": _POOL}
-_SIZES, _GEOMETRY, _FACTORS, _WORK = 21, 28, 39, 51  # the columns where they begin
+_SIZES, _GEOMETRY, _FACTORS, _WORK = 16, 23, 34, 43  # the columns where they begin
 _CODES = {name: i for i, name in enumerate((*ACTIVATIONS, "tanh", "gelu", "gelu_tanh"))}  # of `activate` in conv.mojo
 
 
@@ -52,16 +51,18 @@ _CODES = {name: i for i, name in enumerate((*ACTIVATIONS, "tanh", "gelu", "gelu_
 class Table:
     """What the kernel does: rows of numbers and `NUMBERS` floats a row, over a workspace, then the results, then `operands`.
 
-    The rows and the size of the workspace are those for one image, where the number of images is symbolic.
+    Numbers that sizes decide are sums: for each of `patches` (which number, which of `terms`, a factor), the term times the factor is added.
     """
 
     rows: Array
+    patches: Array
+    terms: Sequence[Dim]
     floats: Array
     operands: Sequence[Value]
-    workspace: int
+    workspace: Dim
 
 
-def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node], batch: Batch) -> Table:
+def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node]) -> Table:
     """The steps of a chain whose `results` are used outside of it; `makers` has the nodes that take constants from pools."""
     made = {v for node in chain for v in node.outputs}
     pools = {v: n for node in chain for v in node.inputs if isinstance((n := makers.get(v, node)).op, FromPool)}
@@ -69,13 +70,27 @@ def table_of(chain: Chain, results: Sequence[Value], makers: Mapping[Value, Node
     operands = list(dict.fromkeys(read))
     factors = _factors_after(chain, set(results))
     become = {v: f.result for node, f in factors.items() for v in (*node.outputs, *f.between)}
-    placement = place(chain, results, operands, batch, pools, become)
-    writer = _Writer(placement.places, placement.repeated, frozenset(results), factors, batch)
+    placement = place(chain, results, operands, pools, become)
+    writer = _Writer(placement.places, placement.repeated, frozenset(results), factors)
     done = {node for f in factors.values() for node in f.nodes}
     steps = [step for node in chain if node not in done for step in writer.steps(node)]
-    rows = np.concatenate([step.row() for step in steps])
+    rows, patches, terms = _numbers([number for step in steps for number in step.row()])
     floats = np.concatenate([step.numbers() for step in steps])
-    return Table(rows, floats, operands, placement.workspace)
+    return Table(rows, patches, terms, floats, operands, placement.workspace)
+
+
+def _numbers(dims: Sequence[Dim]) -> tuple[Array, Array, list[Dim]]:
+    """Numbers as the rows, patches and terms of a `Table`."""
+    rows = np.zeros(len(dims), np.int64)
+    terms: dict[Dim, int] = {}
+    patches = []
+    for i, dim in enumerate(dims):
+        for term, factor in summands(dim):
+            if term == 1:
+                rows[i] = factor
+            else:
+                patches.append((i, terms.setdefault(term, len(terms)), factor))
+    return rows, np.array(patches, np.int64).reshape(-1, 3), list(terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +99,33 @@ class _Step:
 
     kind: int
     places: Sequence[Place]
-    sizes: Sequence[int]
-    geometry: Sequence[int] = ()
+    sizes: Sequence[Dim]
+    geometry: Sequence[Dim] = ()
     floats: Sequence[float] = ()
     factors: Sequence[Place | None] = ()
 
-    def row(self) -> Array:
-        row = np.zeros(COLUMNS, np.int64)
+    def row(self) -> list[Dim]:
+        row: list[Dim] = [0] * COLUMNS
         row[0] = self.kind
         for i, at in enumerate(self.places):
-            row[1 + 4 * i : 5 + 4 * i] = at.buffer, at.base, at.inside, at.stride
+            row[1 + 3 * i : 4 + 3 * i] = at.buffer, at.offset, at.stride
         row[_SIZES : _SIZES + len(self.sizes)] = self.sizes
         row[_GEOMETRY : _GEOMETRY + len(self.geometry)] = self.geometry
         for i, factor in enumerate(self.factors):
             if factor is not None:
-                row[_FACTORS + 4 * i : _FACTORS + 4 * i + 4] = 1, factor.buffer, factor.base, factor.inside
+                row[_FACTORS + 3 * i : _FACTORS + 3 * i + 3] = 1, factor.buffer, factor.offset
         row[_WORK] = self.work()
         return row
 
-    def work(self) -> int:
+    def work(self) -> Dim:
         """About as many multiply-adds as it takes."""
         if self.kind == _ATTENTION:
             b, h, m, c, _, s, n = self.sizes
             return b * h * m * s * (c + n)
         if self.kind not in (_WINDOW, _POOL):
-            return math.prod(d for d in self.sizes if d)
+            return product([d for d in self.sizes if d != 0])
         n, _, _, channels, ho, wo, k = self.sizes
-        window = self.geometry[0] * self.geometry[1]
+        window = product(self.geometry[:2])
         return n * ho * wo * k * window * (channels // self.geometry[8] if self.kind == _WINDOW else 1)
 
     def numbers(self) -> Array:
@@ -166,22 +181,22 @@ def _factors_after(chain: Chain, results: set[Value]) -> dict[Node, _Factors]:
 
 @dataclass(frozen=True, slots=True)
 class _Laid:
-    """An array for one image: where its first element is, its shape, and how far the elements of each axis are apart."""
+    """An array: where its first element is, its shape, and how far the elements of each axis are apart."""
 
     at: Place
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    shape: tuple[Dim, ...]
+    steps: tuple[Dim, ...]
 
     @property
-    def first(self) -> tuple[int, int, int]:
-        return self.at.buffer, self.at.base, self.at.inside
+    def first(self) -> tuple[int, Dim]:
+        return self.at.buffer, self.at.offset
 
-    def moved(self, starts: Sequence[int]) -> _Laid:
+    def moved(self, starts: Sequence[Dim]) -> _Laid:
         """What begins at another element."""
-        inside = self.at.inside + sum(start * step for start, step in zip(starts, self.steps, strict=True))
-        return replace(self, at=replace(self.at, inside=inside))
+        offset = self.at.offset + sum(start * step for start, step in zip(starts, self.steps, strict=True))
+        return replace(self, at=replace(self.at, offset=offset))
 
-    def stretched(self, steps: Sequence[int], shape: Sequence[int]) -> _Laid:
+    def stretched(self, steps: Sequence[int], shape: Sequence[Dim]) -> _Laid:
         """Every so many elements of each axis, an array of `shape`."""
         apart = tuple([a * b for a, b in zip(self.steps, steps, strict=True)])
         return replace(self, shape=tuple(shape), steps=apart)
@@ -198,7 +213,6 @@ class _Writer:
     repeated: Mapping[Value, Value]
     results: frozenset[Value]
     factors: Mapping[Node, _Factors]
-    batch: Batch
 
     def steps(self, node: Node) -> list[_Step]:
         """What a node does: nothing where its operands lie where its result is."""
@@ -206,7 +220,7 @@ class _Writer:
             case ConvNhwc() | Pool():
                 return [self._window(node)]
             case Reduce(fn=fn):
-                n, h, w, channels = self.batch.shape(node.inputs[0])
+                n, h, w, channels = node.inputs[0].type.shape
                 return [_Step(_SUMS, self._at(node), [n, h * w, 0, channels], (int(fn == "mean"),))]
             case Binary(fn=fn):
                 return [self._arithmetic(node, 1 + ARITHMETIC.index(fn), 0)]
@@ -215,14 +229,14 @@ class _Writer:
             case BroadcastTo():
                 return [] if node.outputs[0] in self.repeated else [self._arithmetic(node, 0, 0)]
             case Transpose(perm=perm):
-                if sizes := swapped(node, self.batch):
+                if sizes := swapped(node):
                     return [_Step(_SWAP, self._at(node), sizes, (0, 2, 1))]
                 y, x = self._laid_of(node)
                 return self._copy(y, x.permuted(perm))
             case Reshape():
                 return self._reshaped(node) if node.outputs[0] in self.results else []
             case LocalResponseNorm(before=before, after=after):
-                n, h, w, channels = self.batch.shape(node.outputs[0])
+                n, h, w, channels = node.outputs[0].type.shape
                 floats = (node.op.alpha, node.op.beta, node.op.bias)
                 return [_Step(_LOCAL_NORM, self._at(node), [n, h * w, 0, channels], (before, after), floats)]
             case LayerNorm(axis=axis, epsilon=epsilon) | RmsNorm(axis=axis, epsilon=epsilon):
@@ -246,17 +260,17 @@ class _Writer:
     def _at(self, node: Node) -> list[Place]:
         return [self.places[v] for v in (*node.outputs, *node.inputs)]
 
-    def _rows(self, node: Node, axis: int) -> list[int]:
+    def _rows(self, node: Node, axis: int) -> list[Dim]:
         """How many rows there are, which the axes from `axis` on make, and their length."""
-        shape = self.batch.shape(node.outputs[0])
-        return [math.prod(shape[:axis]), math.prod(shape[axis:])]
+        shape = node.outputs[0].type.shape
+        return [product(shape[:axis]), product(shape[axis:])]
 
     def _attention(self, node: Node, op: Attention) -> _Step:
         q, k, v, scale, *rest = node.inputs
         mask = mask_of(node)
         chosen = mask is not None and mask.type.dtype is DType.BOOL
         (b, h, m, c), (_, g, s, _), (_, _, _, n) = (
-            [self.batch.shape(x)[i] for i in LAYOUTS[name]] for x, name in ((q, op.q), (k, op.k), (v, op.v))
+            [x.type.shape[i] for i in LAYOUTS[name]] for x, name in ((q, op.q), (k, op.k), (v, op.v))
         )
         names = list(LAYOUTS)
         layouts = [names.index(name) for name in (op.q, op.k, op.v, op.result)]
@@ -267,12 +281,10 @@ class _Writer:
         places = [None if x is None else self.places[x] for x in numbers]
         return _Step(_ATTENTION, at, [b, h, m, c, g, s, n], flags, (), places)
 
-    def _mask_steps(self, mask: Value) -> list[int]:
+    def _mask_steps(self, mask: Value) -> list[Dim]:
         """How far the entries of each axis are apart, 0 where it is repeated."""
-        shape = self.batch.shape(mask)
-        apart = [math.prod(shape[i + 1 :]) for i in range(4)]
-        first = self.batch.is_image(mask) or shape[0] != 1
-        return [apart[0] * first, *(step * (size != 1) for step, size in zip(apart[1:], shape[1:], strict=True))]
+        shape = mask.type.shape
+        return [product(shape[i + 1 :]) * (size != 1) for i, size in enumerate(shape)]
 
     def _window(self, node: Node) -> _Step:
         """A convolution or a pool, by its own rule."""
@@ -287,48 +299,49 @@ class _Writer:
         factors = [None if v is None else self.places[v] for v in (after.scale, after.offset)] if after else []
         return _Step(_KERNELS[recorder.kernel], at, self._window_sizes(node), numbers[0].tolist(), bounds, factors)
 
-    def _window_sizes(self, node: Node) -> list[int]:
-        return [*self.batch.shape(node.inputs[0]), *self.batch.shape(node.outputs[0])[1:]]
+    def _window_sizes(self, node: Node) -> list[Dim]:
+        return [*node.inputs[0].type.shape, *node.outputs[0].type.shape[1:]]
 
     def _arithmetic(self, node: Node, operation: int, activation: int) -> _Step:
-        n, pixels, channels = self._sizes(node.outputs[0])
-        x, r = node.inputs[0], node.inputs[-1]
-        at = [self.places[node.outputs[0]], *(self.places[self.repeated.get(v, v)] for v in (x, r))]
-        apart = [d for v in (x, r) for d in self._apart(self.repeated.get(v, v), (n, pixels, channels))]
-        return _Step(_ARITHMETIC, at, [n, pixels, 0, channels], (operation, activation, *apart))
+        y = node.outputs[0]
+        operands = [self.repeated.get(v, v) for v in (node.inputs[0], node.inputs[-1])]
+        axes = loops(y.type.shape, [v.type.shape for v in operands])
+        axes = [range(0)] * (MOST_LOOPS - len(axes)) + axes
+        sizes = [product([y.type.shape[i] for i in group]) for group in axes]
+        apart = [d for v in operands for d in self._apart(v, y, axes)]
+        at = [self.places[v] for v in (y, *operands)]
+        return _Step(_ARITHMETIC, at, [*sizes, y.type.shape[-1]], (operation, activation, *apart))
 
-    def _sizes(self, value: Value) -> tuple[int, int, int]:
-        """Images, pixels and channels: the first axis, all between, and the last."""
-        n, *pixels, channels = self.batch.shape(value)
-        return n, math.prod(pixels), channels
-
-    def _apart(self, value: Value, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
-        """How far the images, pixels and channels of a value are apart, 0 where it is repeated for all of them."""
-        n, pixels, channels = self._sizes(value)
+    def _apart(self, value: Value, wide: Value, axes: Sequence[range]) -> list[Dim]:
+        """How far a value's numbers are apart in each loop that goes over `wide`, and on the last axis; 0 where they are repeated."""
+        shape, wanted = value.type.shape, wide.type.shape
         stride = self.places[value].stride
-        is_shared = n < sizes[0] or not (isinstance(self.batch.size, int) or self.batch.is_image(value))
-        image = 0 if is_shared else pixels * stride
-        return image, 0 if pixels < sizes[1] else stride, int(channels == sizes[2])
+        steps: list[Dim] = []
+        for group in axes:
+            has = all(shape[i] == wanted[i] for i in group)
+            steps.append(stride * product(shape[group.stop : -1]) if group and has else 0)
+        return [*steps, int(shape[-1] == wanted[-1])]
 
     def _laid_of(self, node: Node) -> tuple[_Laid, _Laid]:
         """The result and the first operand of a node."""
         return self._laid(node.outputs[0]), self._laid(node.inputs[0])
 
     def _laid(self, value: Value) -> _Laid:
-        at, shape = self.places[value], self.batch.shape(value)
-        return _Laid(at, shape, tuple([at.stride * math.prod(shape[i + 1 : -1]) for i in range(len(shape) - 1)] + [1]))
+        at, shape = self.places[value], value.type.shape
+        return _Laid(at, shape, tuple([at.stride * product(shape[i + 1 : -1]) for i in range(len(shape) - 1)] + [1]))
 
     def _copy(self, y: _Laid, x: _Laid) -> list[_Step]:
         """What copies x to y, of one shape; nothing where it lies there already."""
         if (y.first, y.steps) == (x.first, x.steps):
             return []
-        found = copy_loops(y.shape, y.steps, x.steps, apart=not isinstance(self.batch.size, int))
+        found = copy_loops(y.shape, y.steps, x.steps)
         n, a, b, c, d = found.sizes
         return [_Step(_COPY, [y.at, x.at], [n, a, b, found.width, c, d], (*found.y, *found.x))]
 
     def _joined(self, node: Node, axis: int) -> list[_Step]:
         """The operands of a concatenation that do not lie in its result already."""
-        y, steps, first = self._laid(node.outputs[0]), [], 0
+        y, steps = self._laid(node.outputs[0]), list[_Step]()
+        first: Dim = 0
         for operand in node.inputs:
             x = self._laid(operand)
             steps += self._copy(replace(y.moved([first * (i == axis) for i in range(len(y.shape))]), shape=x.shape), x)
@@ -347,16 +360,16 @@ class _Writer:
     def _padded(self, node: Node, op: Pad) -> list[_Step]:
         """The fill everywhere, then the operand where it belongs."""
         y, x = self._laid_of(node)
-        n, *pixels, channels = y.shape
+        *pixels, channels = y.shape
         fill = self.places[node.inputs[1]]
-        filled = _Step(_ARITHMETIC, [y.at, fill, fill], [n, math.prod(pixels), 0, channels], (0,) * 8)
+        filled = _Step(_ARITHMETIC, [y.at, fill, fill], [1, 1, product(pixels), channels], (0,) * 10)
         between = op.interior or (0,) * len(op.low)
         target = y.moved([static(d) for d in op.low]).stretched([1 + d for d in between], x.shape)
         return [filled, *self._copy(target, x)]
 
     def _reshaped(self, node: Node) -> list[_Step]:
         y, x = self._laid_of(node)
-        size = self.batch.elements(node.outputs[0])
+        size = node.outputs[0].type.elements
         return self._copy(*(replace(v, shape=(1, size), steps=(size, 1)) for v in (y, x)))
 
 

@@ -12,7 +12,7 @@ from max.graph.graph import DevicePlacementPolicy
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir import graph as ir
-from fornaxc.ir.chains import batch_of, chain_results
+from fornaxc.ir.chains import chain_results
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
@@ -140,9 +140,7 @@ def lower_body(c: LoweringContext, graph: ir.Graph) -> list[TensorValue]:
         if isinstance(step, ir.Node):
             _lower_node(c, step)
         else:
-            batch = batch_of(graph)
-            assert batch is not None
-            lower_chain(c, step, chain_results(graph, step), batch)
+            lower_chain(c, step, chain_results(graph, step))
     c.body = outer
     results = [c.read(v, c.compute) for v in graph.outputs]
     for value in unread_sizes(graph):

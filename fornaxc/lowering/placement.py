@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fornaxc.ir.chains import Batch, Chain
-from fornaxc.ir.dims import static
+from fornaxc.ir.chains import MOST_LOOPS, Chain, loops
+from fornaxc.ir.dims import Dim, DimExpr, common_factor, static
 from fornaxc.ir.graph import Node, Value
 from fornaxc.ir.ops import (
     Binary,
@@ -29,24 +29,19 @@ WORKSPACE = 0  # the number of its buffer; results come after it, then operands
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Numbers into a buffer: `base` for each image, where their number is symbolic, and `inside` from there. `stride` numbers lie from one pixel (all but the
-    last axis) to the next."""
+    """So many numbers into a buffer. `stride` numbers lie from one pixel (all but the last axis) to the next."""
 
     buffer: int
-    base: int
-    inside: int
-    stride: int
+    offset: Dim
+    stride: Dim
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`places` of all values of a chain, and how many numbers the workspace holds.
-
-    `workspace` is for one image, where their number is symbolic. `repeated` has the values that lie nowhere but in what they repeat.
-    """
+    """`places` of all values of a chain, and how many numbers the workspace holds. `repeated` has the values that lie nowhere but in what they repeat."""
 
     places: Mapping[Value, Place]
-    workspace: int
+    workspace: Dim
     repeated: Mapping[Value, Value]
 
 
@@ -67,7 +62,6 @@ def place(
     chain: Chain,
     results: Sequence[Value],
     operands: Sequence[Value],
-    batch: Batch,
     pooled: Mapping[Value, Node],
     become: Mapping[Value, Value],
 ) -> Placement:
@@ -84,12 +78,11 @@ def place(
     homes.update((v, _Home(n.inputs[0], n.op.offset, False)) for v, n in pooled.items() if isinstance(n.op, FromPool))
     roots = {v: _root(v, homes) for node in chain for v in (*node.outputs, *node.inputs)}
     buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
-    offsets, workspace = _packed(_lives(chain, roots, buffers, batch))
+    offsets, workspace = _packed(_lives(chain, roots, buffers))
     places = {}
     for value, (root, inside) in roots.items():
-        wide = _widest(value, homes)
-        stride = (batch.shape(wide) or (1,))[-1]
-        places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0), inside, stride)
+        stride = (_widest(value, homes).type.shape or (1,))[-1]
+        places[value] = Place(buffers.get(root, WORKSPACE), offsets.get(root, 0) + inside, stride)
     repeats = {node.outputs[0]: node.inputs[0] for node in chain if isinstance(node.op, BroadcastTo)}
     return Placement(places, workspace, {v: x for v, x in repeats.items() if v in homes and homes[v].whole is x})
 
@@ -99,14 +92,14 @@ class _Home:
     """The value that another lies in, from number `first` on. Its pixels are as far apart as those of `whole` if it is `beside` others there."""
 
     whole: Value
-    first: int
+    first: Dim
     beside: bool
 
 
 def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
     makers = {node.outputs[0]: node for node in chain}
     dense = {v for node in chain if not _takes_gaps(node) for v in node.inputs}
-    only_once = {v for node in chain if not isinstance(node.op, Binary) for v in node.inputs}  # not again and again
+    only_once = {v for node in chain if not _repeats(node, makers) for v in node.inputs}
     homes: dict[Value, _Home] = {}
     for node in reversed(chain):
         result = node.outputs[0]
@@ -118,14 +111,23 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
             homes[result] = _Home(node.inputs[0], start, True)
         if not joined(node):
             continue
-        first = 0
+        first: Dim = 0
         for operand in node.inputs:
             maker = makers.get(operand)
             fits = maker is not None and _takes_gaps(maker) and operand not in homes
             if fits and operand not in dense and operand not in results:
                 homes[operand] = _Home(result, first, True)
-            first += static(operand.type.shape[-1])
+            first += operand.type.shape[-1]
     return homes
+
+
+def _repeats(node: Node, makers: Mapping[Value, Node]) -> bool:
+    """Whether a node can read again and again what others of the chain make wider for it."""
+    if not isinstance(node.op, Binary):
+        return False
+    wide = [n for v in node.inputs if (n := makers.get(v)) is not None and isinstance(n.op, BroadcastTo)]
+    given = [n.inputs[0].type.shape for n in wide]
+    return len(loops(node.outputs[0].type.shape, given)) <= MOST_LOOPS
 
 
 _TAKES_GAPS = (Binary, BroadcastTo, ConvNhwc, LocalResponseNorm, Pad, Pool, Repeat, Slice, Unary)
@@ -136,9 +138,9 @@ def _takes_gaps(node: Node) -> bool:
     return isinstance(node.op, _TAKES_GAPS) or joined(node)
 
 
-def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, int]:
+def _root(value: Value, homes: Mapping[Value, _Home]) -> tuple[Value, Dim]:
     """The value that `value` lies in at last, and how many numbers from its beginning."""
-    inside = 0
+    inside: Dim = 0
     while value in homes:
         inside += homes[value].first
         value = homes[value].whole
@@ -159,32 +161,48 @@ class _Life:
     root: Value
     first: int
     last: int
-    size: int
+    size: Dim
 
 
-def _lives(
-    chain: Chain, roots: Mapping[Value, tuple[Value, int]], buffers: Mapping[Value, int], batch: Batch
-) -> list[_Life]:
+def _lives(chain: Chain, roots: Mapping[Value, tuple[Value, Dim]], buffers: Mapping[Value, int]) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     for step, node in enumerate(chain):
         for value in (*node.outputs, *node.inputs):
             root, _ = roots[value]
             if root in buffers:
                 continue
-            life = lives.setdefault(root, _Life(root, step, step, batch.elements(root)))
+            life = lives.setdefault(root, _Life(root, step, step, root.type.elements))
             life.last = step
     return list(lives.values())
 
 
-def _packed(lives: Iterable[_Life]) -> tuple[dict[Value, int], int]:
-    """Offsets such that values that live at the same time do not meet, and the numbers that they take together: the largest first, each as low as it can."""
-    placed: list[tuple[_Life, int]] = []
-    for life in sorted(lives, key=lambda v: (-v.size, v.first)):
-        taken = sorted((o, o + v.size) for v, o in placed if v.first <= life.last and life.first <= v.last)
+def _packed(lives: Iterable[_Life]) -> tuple[dict[Value, Dim], Dim]:
+    """Offsets such that values that live at the same time do not meet, and the numbers that they take together.
+
+    Symbolic sizes cannot be compared: those that are multiples of the same expression share a part of the workspace, one part lies behind the other.
+    """
+    parts: dict[Dim, list[_Life]] = {}
+    for life in lives:
+        parts.setdefault(life.size // common_factor(life.size), []).append(life)
+    offsets: dict[Value, Dim] = {}
+    end: Dim = 0
+    for unit, part in parts.items():
+        places, size = _stacked(part, 1 if isinstance(unit, DimExpr) else ALIGNMENT)
+        offsets.update((v, end + unit * place) for v, place in places.items())
+        end += unit * size
+    return offsets, end
+
+
+def _stacked(lives: Iterable[_Life], alignment: int) -> tuple[dict[Value, int], int]:
+    """Offsets, and what they take together, in units of which every size is a multiple: the largest first, each as low as it can."""
+    sized = [(life, common_factor(life.size)) for life in lives]
+    placed: list[tuple[_Life, int, int]] = []
+    for life, size in sorted(sized, key=lambda v: (-v[1], v[0].first)):
+        taken = sorted((o, o + n) for v, n, o in placed if v.first <= life.last and life.first <= v.last)
         offset = 0
         for start, end in taken:
-            if offset + life.size <= start:
+            if offset + size <= start:
                 break
-            offset = max(offset, -(-end // ALIGNMENT) * ALIGNMENT)
-        placed.append((life, offset))
-    return {v.root: o for v, o in placed}, max((o + v.size for v, o in placed), default=0)
+            offset = max(offset, -(-end // alignment) * alignment)
+        placed.append((life, size, offset))
+    return {v.root: o for v, _, o in placed}, max((o + n for _, n, o in placed), default=0)

@@ -135,7 +135,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "chain-kernels",
         chain_kernels,
-        "convolutions and linear layers that follow one another, and what lies between them, as one kernel with one tensor of constants; all sizes known but the number of images",
+        "convolutions and linear layers that follow one another, and what lies between them, as one kernel with one tensor of constants",
         ("cpu",),
     ),
 )

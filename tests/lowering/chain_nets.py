@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fornaxc.ir import compose
 from fornaxc.ir.builder import GraphBuilder
-from fornaxc.ir.dims import static, symbol
+from fornaxc.ir.dims import Dim, static, substitute, symbol
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.ops import (
     Attention,
@@ -28,8 +28,9 @@ from fornaxc.ir.ops import (
 from fornaxc.ir.ops.attention import LAYOUTS
 from fornaxc.ir.ops.packed import ACTIVATIONS, packed_size
 from fornaxc.ir.types import DType, TensorType
+from fornaxc.lowering.chain_steps import Table
 
-COLUMNS, NUMBERS = 52, 3
+COLUMNS, NUMBERS = 44, 3
 
 
 class Net:
@@ -158,7 +159,7 @@ class Net:
                     return self.conv(x, 6, 3)
                 return self.b.emit(Pool("max", (2, 2), (2, 2), (0, 0), (0, 0), (1, 1)), x)
 
-    def cut(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+    def cut(self, x: Value, axis: int, start: int, size: Dim, step: int = 1) -> Value:
         rank = len(x.type.shape)
         sizes = tuple(size if i == axis else d for i, d in enumerate(x.type.shape))
         starts, steps = (
@@ -197,10 +198,13 @@ def random_net(seed: int, blocks: int = 6, *, symbolic: bool = False, size: int 
     )
 
 
-def carried_out(rows: Array, floats: Array, buffers: Sequence[Array], images: int = 1) -> None:
-    """The steps of a table on `buffers` (1-D), as `chain_steps` of kernels/chain.mojo has them."""
-    for row, numbers in zip(rows.reshape(-1, COLUMNS), floats.reshape(-1, NUMBERS), strict=True):
-        _carry_out(row, numbers, buffers, images)
+def carried_out(table: Table, buffers: Sequence[Array], sizes: Mapping[str, int]) -> None:
+    """The steps of a table on `buffers` (1-D), as `chain_steps` of kernels/chain.mojo has them. `sizes` are those of symbols."""
+    rows, terms = table.rows.copy(), [static(substitute(d, sizes)) for d in table.terms]
+    for at, term, factor in table.patches:
+        rows[at] += terms[term] * factor
+    for row, numbers in zip(rows.reshape(-1, COLUMNS), table.floats.reshape(-1, NUMBERS), strict=True):
+        _carry_out(row, numbers, buffers)
 
 
 @dataclass(frozen=True)
@@ -212,12 +216,11 @@ class At:
     stride: int
 
 
-def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int) -> None:
+def _carry_out(row: Array, floats: Array, buffers: Sequence[Array]) -> None:
     kind, numbers = int(row[0]), [int(v) for v in row]
-    y, x, w, b, r = (At(numbers[i], numbers[i + 1] * images + numbers[i + 2], numbers[i + 3]) for i in range(1, 21, 4))
-    n, h, wide, c, ho, wo, k = numbers[21:28]
-    n *= images
-    geometry = numbers[28:39]
+    y, x, w, b, r = (At(*numbers[i : i + 3]) for i in range(1, 16, 3))
+    n, h, wide, c, ho, wo, k = numbers[16:23]
+    geometry = numbers[23:34]
     match kind:
         case 0:
             source = _pixels(buffers, x, n * h * wide, c).reshape(n, h, wide, c)
@@ -227,10 +230,9 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
             result = _convolution(geometry, (floats[0], floats[1]), (h, wide), (ho, wo), k).evaluate(
                 source, filters, bias, *others
             )[0]
-            for flag, factor in ((39, np.multiply), (43, np.add)):
+            for flag, factor in ((34, np.multiply), (37, np.add)):
                 if numbers[flag]:
-                    at = numbers[flag + 2] * images + numbers[flag + 3]
-                    result = factor(result, buffers[numbers[flag + 1]][at])
+                    result = factor(result, buffers[numbers[flag + 1]][numbers[flag + 2]])
             _pixels(buffers, y, n * ho * wo, k)[:] = result.reshape(n * ho * wo, k)
         case 1:
             source = _pixels(buffers, x, n * h * wide, c).reshape(n, h, wide, c)
@@ -249,9 +251,10 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
             target[:] = source.transpose(0, 2, 1).reshape(n * wide, h)
         case 4:
             operands = (
-                _spread(buffers, at, (n, h, c), steps) for at, steps in ((x, geometry[2:5]), (w, geometry[5:8]))
+                _spread(buffers, at, (n, h, wide, c), steps) for at, steps in ((x, geometry[2:6]), (w, geometry[6:10]))
             )
-            _pixels(buffers, y, n * h, c)[:] = _arithmetic(geometry[0], geometry[1], *operands).reshape(n * h, c)
+            found = _arithmetic(geometry[0], geometry[1], *operands)
+            _pixels(buffers, y, n * h * wide, c)[:] = found.reshape(n * h * wide, c)
         case 5:
             total = _pixels(buffers, At(x.buffer, x.offset, c), n * h, c).reshape(n, h, c).sum(1)
             _pixels(buffers, At(y.buffer, y.offset, c), n, c)[:] = total / np.float32(h if geometry[0] else 1)
@@ -268,14 +271,14 @@ def _carry_out(row: Array, floats: Array, buffers: Sequence[Array], images: int)
             source = _line(buffers, x, n * h).reshape(n, h)
             _line(buffers, y, n * h)[:] = Softmax(1, bool(geometry[0])).evaluate(source)[0].reshape(-1)
         case 9:
-            _attend(numbers, buffers, images)
+            _attend(numbers, buffers)
 
 
-def _attend(row: Sequence[int], buffers: Sequence[Array], images: int) -> None:
-    y, q, k, v, mask = (At(row[i], row[i + 1] * images + row[i + 2], row[i + 3]) for i in range(1, 21, 4))
-    batch, heads, queries, channels, shared, keys, width = (row[21] * images, *row[22:28])
-    names, (*_, kind, spare), apart = list(LAYOUTS), row[28:34], row[34:38]
-    layouts = [names[code] for code in row[28:32]]
+def _attend(row: Sequence[int], buffers: Sequence[Array]) -> None:
+    y, q, k, v, mask = (At(*row[i : i + 3]) for i in range(1, 16, 3))
+    batch, heads, queries, channels, shared, keys, width = row[16:23]
+    names, (*_, kind, spare), apart = list(LAYOUTS), row[23:29], row[29:33]
+    layouts = [names[code] for code in row[23:27]]
 
     def laid(at: At, shape: tuple[int, ...], layout: str) -> Array:
         sizes = tuple([shape[i] for i in LAYOUTS[layout]])
@@ -286,10 +289,8 @@ def _attend(row: Sequence[int], buffers: Sequence[Array], images: int) -> None:
         laid(k, (batch, shared, keys, channels), layouts[1]),
         laid(v, (batch, shared, keys, width), layouts[2]),
     ]
-    scale, fill, nan = (
-        buffers[row[i + 1]][row[i + 2] * images + row[i + 3]] if row[i] else np.float32(0) for i in (39, 43, 47)
-    )
-    assert row[39]
+    scale, fill, nan = (buffers[row[i + 1]][row[i + 2]] if row[i] else np.float32(0) for i in (34, 37, 40))
+    assert row[34]
     arrays.append(scale)
     if kind:
         scores = _spread(buffers, mask, (batch, heads, queries, keys), apart)

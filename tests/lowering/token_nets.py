@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from chain_nets import Net
 
 from fornaxc.ir import compose
-from fornaxc.ir.dims import static
+from fornaxc.ir.dims import Dim, static, substitute, symbol
 from fornaxc.ir.graph import Array, Graph, Value
 from fornaxc.ir.ops import Attention, LayerNorm, MatMul, RmsNorm, Softmax
 from fornaxc.ir.types import DType, TensorType
 
+MOST_TOKENS = 300
+
 
 class TokenNet(Net):
-    """Builds one network; `mask` is an input [batch or 1, 1, length, length] of bools, or of floats that are added."""
+    """Builds one network; `mask` is an input [batch or 1, 1, length, length] of bools, or of floats that are added. `sizes` are what symbols are for `given`."""
 
-    def __init__(self, seed: int, batch: int, length: int) -> None:
+    def __init__(self, seed: int, batch: Dim, length: Dim, sizes: Mapping[str, int]) -> None:
         super().__init__(seed)
         self.length = length
         self.given: list[Array] = []
         shape = (batch if self.rng.integers(2) else 1, 1, length, length)
-        chosen = self.rng.random(shape) < 0.7
+        chosen = self.rng.random([static(substitute(d, sizes)) for d in shape]) < 0.7
         if self.rng.integers(2):
             self.mask = self.b.input(TensorType(DType.BOOL, shape), "mask")
             self.given.append(chosen)
@@ -47,8 +51,9 @@ class TokenNet(Net):
     def rotated(self, x: Value, axis: int) -> Value:
         """x [batch, length, heads, size], or with axes 1 and 2 changed, turned by angles, as exporters write it. `axis` is the length's."""
         size = static(x.type.shape[-1])
-        shape = (1, self.length, 1, size) if axis == 1 else (1, 1, self.length, size)
-        cos, sin = (compose.expand(self.b, self.weight(*shape), x.type.shape) for _ in range(2))
+        shape = (1, MOST_TOKENS, 1, size) if axis == 1 else (1, 1, MOST_TOKENS, size)
+        tables = (self.cut(self.weight(*shape), axis, 0, self.length) for _ in range(2))
+        cos, sin = (compose.expand(self.b, table, x.type.shape) for table in tables)
         halves = [self.cut(x, 3, i, size // 2) for i in (size // 2, 0)]
         turned = compose.concat(self.b, [compose.unary(self.b, "neg", halves[0]), halves[1]], 3)
         straight = compose.binary(self.b, "mul", x, cos)
@@ -101,13 +106,16 @@ class TokenNet(Net):
                 return self.linear(compose.concat(self.b, [y, compose.binary(self.b, "sub", x, first)], 2), width)
 
 
-def random_tokens(seed: int, blocks: int = 6, size: tuple[int, int, int] | None = None) -> tuple[Graph, list[Array]]:
-    """A network, some of whose values in between are outputs too, and its inputs, of `size` [batch, length, width] or small."""
+def random_tokens(
+    seed: int, blocks: int = 6, size: tuple[int, int, int] | None = None, *, symbolic: bool = False
+) -> tuple[Graph, list[Array]]:
+    """A network, some of whose values in between are outputs too, and its inputs, of `size` [batch, length, width] or small. Batch and length may be symbolic."""
     rng = np.random.default_rng(seed)
     small = int(rng.integers(1, 4)), int(rng.choice([1, 2, 5, 19])), int(rng.choice([12, 32]))
     batch, length, width = size or small
-    net = TokenNet(seed, batch, length)
-    x = net.b.input(TensorType(DType.F32, (batch, length, width)), "x")
+    dims: tuple[Dim, Dim] = (symbol("n"), symbol("l")) if symbolic else (batch, length)
+    net = TokenNet(seed, *dims, {"n": batch, "l": length})
+    x = net.b.input(TensorType(DType.F32, (*dims, width)), "x")
     y, outputs = x, []
     for _ in range(blocks):
         y = net.block(y)
