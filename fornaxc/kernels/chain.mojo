@@ -319,7 +319,7 @@ def patched(rows: IP, count: Int, patches: IP, n: Int, terms: IP) -> IP:
 @extensibility.register("fx_chain")
 struct Chain:
     """Buffers of f32: a workspace and the results, then the operands. i64 rows [steps * COLUMNS] of the table of `chain_steps`, but for what sizes decide:
-    that add `patches` [n * 3] and `terms` as in `patched`; f32 floats [steps * FLOATS]."""
+    that add `patches` [n * 3] and `terms` as in `patched`, where the first factor is not 0; f32 floats [steps * FLOATS]."""
 
     @staticmethod
     def execute[
@@ -341,13 +341,12 @@ struct Chain:
         comptime for i in range(N):
             buffers[unsafe_offset=M + i] = rebind[FP](inputs[i].unsafe_ptr())
         var size = Int(rows.dim_size(0))
-        var table = patched(
-            rebind[IP](rows.unsafe_ptr()),
-            size,
-            rebind[IP](patches.unsafe_ptr()),
-            Int(patches.dim_size(0)) // 3,
-            rebind[IP](terms.unsafe_ptr()),
-        )
+        var table = rebind[IP](rows.unsafe_ptr())
+        var changes = rebind[IP](patches.unsafe_ptr())
+        var is_patched = changes.load(2) != 0
+        if is_patched:
+            table = patched(table, size, changes, Int(patches.dim_size(0)) // 3, rebind[IP](terms.unsafe_ptr()))
         chain_run(rebind[PP](buffers), table, rebind[FP](floats.unsafe_ptr()), size // COLUMNS)
-        table.free()
+        if is_patched:
+            table.free()
         buffers.free()
