@@ -49,21 +49,27 @@ def kernels_ahead(environment: Mapping[str, str]) -> Iterator[None]:
     """Where they are not there yet, the kernels are built by a process of its own while the caller does something else. `environment` is that of the process that
     will want them."""
     folder = environment.get("MODULAR_CACHE_DIR")
-    if not folder or _kept(Path(folder)) is not None:
-        yield
-        return
-    builder = subprocess.Popen(
-        [sys.executable, "-m", "fornaxc.lowering.kernel_package"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-    )
+    builder = _builder(environment) if folder and _kept(Path(folder)) is None else None
     try:
         yield
     finally:
-        builder.kill()
-        builder.wait()
+        if builder is not None:
+            builder.kill()
+            builder.wait()
+
+
+def _builder(environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    """A process that builds the kernels; None where the system has no room for one."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "fornaxc.lowering.kernel_package"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+    except OSError:
+        return None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fornaxc.artifact import open_artifact
 from fornaxc.cli.main import run
 from fornaxc.ir import interpreter
 from fornaxc.ir.graph import Array
+from fornaxc.lowering import kernel_package
 from fornaxc.verification import session, verify
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "importers"))
@@ -35,6 +37,12 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         return Outcome(status, captured.out, captured.err)
 
     return invoke
+
+
+@pytest.fixture(autouse=True)
+def _nobody_builds_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process nothing is compiled that wants them."""
+    monkeypatch.setattr(kernel_package, "kernels_ahead", lambda environment: nullcontext())
 
 
 @pytest.fixture

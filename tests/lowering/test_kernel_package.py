@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import time
 from pathlib import Path
@@ -62,3 +63,14 @@ def test_nobody_builds_them_for_what_has_failed(tmp_path: Path) -> None:
         raise ValueError("no")
     assert not _is_building(tmp_path)
     assert not list(tmp_path.rglob("*.mojoc"))
+
+
+def test_without_room_for_a_process_they_are_built_when_they_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(kernel_package.subprocess, "Popen", refused)
+    with kernel_package.kernels_ahead({"MODULAR_CACHE_DIR": str(tmp_path)}):
+        assert not _is_building(tmp_path)
