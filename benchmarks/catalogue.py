@@ -19,12 +19,13 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an input holds: numbers of a standard normal distribution, whole numbers below `below`, or one `value` everywhere."""
+    """What an input holds: numbers of a standard normal distribution, whole numbers below `below`, or one `value` everywhere. A `fixed` one is a constant of the file."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     below: int = 0
     value: float | None = None
+    fixed: bool = False
 
     def array(self, rng: np.random.Generator) -> Array:
         """The input; the same for the same generator."""
@@ -51,7 +52,7 @@ class Model:
     def inputs(self) -> dict[str, Array]:
         """The arrays that it runs on, seeded by the model's own name alone."""
         rng = np.random.default_rng(list(self.name.encode()))
-        return {name: given.array(rng) for name, given in self.given.items()}
+        return {name: given.array(rng) for name, given in self.given.items() if not given.fixed}
 
     def file(self, folder: Path) -> Path:
         """The file of the model, made where it is not there yet. Raises `Unavailable`."""
@@ -61,7 +62,7 @@ class Model:
             made = self.make(folder)
             partial = path.with_suffix(".partial")
             if self.pinned:
-                _pin(made, partial, {name: given.shape for name, given in self.given.items()})
+                _pin(made, partial, self.given)
                 if made.parent == folder:
                     made.unlink()
             else:
@@ -70,20 +71,24 @@ class Model:
         return path
 
 
-def _pin(source: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> None:
-    """The model with these input shapes, so that every engine is told the same; a size that follows from them is left open."""
+def _pin(source: Path, target: Path, given: Mapping[str, Given]) -> None:
+    """The model with these input shapes, so that every engine is told the same; a size that follows from them is left open. What is fixed is an input no more."""
     import onnx
 
     model = onnx.load(source)
+    for value in [v for v in model.graph.input if v.name in given and given[v.name].fixed]:
+        array = given[value.name].array(np.random.default_rng(0))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+        model.graph.input.remove(value)
     constants = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.name in constants:
             continue
-        if value.name not in shapes:
+        if value.name not in given:
             raise Unavailable(f"{source.name} has an input {value.name!r}, for which the table gives nothing")
         shape = value.type.tensor_type.shape
         del shape.dim[:]
-        for size in shapes[value.name]:
+        for size in given[value.name].shape:
             shape.dim.add().dim_value = size
     del model.graph.value_info[:]
     for value in model.graph.output:

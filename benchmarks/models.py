@@ -71,8 +71,8 @@ def light(name: str, network: str, input_name: str) -> Model:
     return Model(name, origin, {input_name: IMAGE}, partial(_zoo, f"light_{network}"))
 
 
-def fetched(name: str, entry: str, origin: str, given: dict[str, Given], *, pinned: bool = True) -> Model:
-    return Model(name, origin, given, partial(_zoo, entry), pinned)
+def fetched(name: str, entry: str, origin: str, given: dict[str, Given]) -> Model:
+    return Model(name, origin, given, partial(_zoo, entry))
 
 
 def built(name: str, origin: str, given: dict[str, Given], build: Callable[[], onnx.ModelProto]) -> Model:
@@ -116,9 +116,10 @@ def table() -> list[Model]:
             {
                 "input": Given((2, 576)),
                 "state": Given((2, 2, 128), value=0),
-                "sr": Given((), "int64", value=16_000),
+                "sr": Given(
+                    (), "int64", value=16_000, fixed=True
+                ),  # the branch for the other rate cannot have these sizes
             },
-            pinned=False,  # its other branch cannot have these sizes: no engine takes the file with them
         ),
         built(
             "bert_tiny",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,13 @@ def test_the_file_has_the_sizes_of_the_inputs(tmp_path: Path) -> None:
     pinned = onnx.load(model().file(tmp_path))
     assert [d.dim_value for d in pinned.graph.input[0].type.tensor_type.shape.dim] == [2, 3]
     assert not pinned.graph.output[0].type.tensor_type.shape.dim[0].HasField("dim_param")
+
+
+def test_a_fixed_input_is_a_constant_of_the_file(tmp_path: Path) -> None:
+    fixed = replace(model(), given={"x": Given((2, 3), value=4, fixed=True)})
+    graph = onnx.load(fixed.file(tmp_path)).graph
+    assert (list(graph.input), fixed.inputs()) == ([], {})
+    assert onnx.numpy_helper.to_array(graph.initializer[-1]).tolist() == [[4.0] * 3] * 2
 
 
 def test_inputs_are_seeded() -> None:
