@@ -40,7 +40,8 @@ class Given:
 class Model:
     """A model of the benchmark. `make` writes its file into the folder that it gets, or raises `Unavailable`.
 
-    `origin` says for readers where it comes from. `given` is by input name; its sizes become those of the file, where it is `pinned`.
+    `origin` says for readers where it comes from. `given` is by input name; its sizes become those of the file, where it is `pinned`. Where it is not, `dims` has the
+    sizes of symbols, NAME=SIZE, that fornaxc is told.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Model:
     given: Mapping[str, Given]
     make: Callable[[Path], Path] = field(repr=False)
     pinned: bool = True
+    dims: Sequence[str] = ()
 
     def inputs(self) -> dict[str, Array]:
         """The arrays that it runs on, seeded by the model's own name alone."""
@@ -61,18 +63,15 @@ class Model:
             folder.mkdir(parents=True, exist_ok=True)
             made = self.make(folder)
             partial = path.with_suffix(".partial")
-            if self.pinned:
-                _pin(made, partial, self.given)
-                if made.parent == folder:
-                    made.unlink()
-            else:
-                made.replace(partial)
+            _prepare(made, partial, self.given, self.pinned)
+            if made.parent == folder:
+                made.unlink()
             partial.rename(path)
         return path
 
 
-def _pin(source: Path, target: Path, given: Mapping[str, Given]) -> None:
-    """The model with these input shapes, so that every engine is told the same; a size that follows from them is left open. What is fixed is an input no more."""
+def _prepare(source: Path, target: Path, given: Mapping[str, Given], pinned: bool) -> None:
+    """The model without the inputs that are fixed and, where it is pinned, with these input shapes, so that every engine is told the same; a size that follows is left open."""
     import onnx
 
     model = onnx.load(source)
@@ -80,6 +79,9 @@ def _pin(source: Path, target: Path, given: Mapping[str, Given]) -> None:
         array = given[value.name].array(np.random.default_rng(0))
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
         model.graph.input.remove(value)
+    if not pinned:
+        onnx.save(model, target)
+        return
     constants = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.name in constants:

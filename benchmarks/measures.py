@@ -97,7 +97,11 @@ class Bench:
         """Compile with fornaxc and keep the artifact; seconds of the process, and what it told."""
         path = self.artifact(model)
         path.parent.mkdir(parents=True, exist_ok=True)
-        return self.fornaxc(["compile", str(file), "--target", self.target, "-o", str(path)], cache)
+        return self.fornaxc([*self.words(model, file), "-o", str(path)], cache)
+
+    def words(self, model: Model, file: Path) -> list[str]:
+        """The command that compiles a model with fornaxc, without its name."""
+        return ["compile", str(file), "--target", self.target, *(word for dim in model.dims for word in ("--dim", dim))]
 
     def jobs(self, model: Model, file: Path, threads: int | None) -> tuple[list[Job], dict[str, Any]]:
         """The job of each engine that takes the model, and {"failed": why} of the others."""
@@ -132,8 +136,7 @@ def compiling(bench: Bench, model: Model, file: Path) -> dict[str, Any]:
 def _ours(bench: Bench, model: Model, file: Path) -> dict[str, Any]:
     with TemporaryDirectory(prefix="fornaxc-cold-", dir=bench.folder) as name:
         cold, told = bench.compile(model, file, Path(name))
-        words = ["compile", str(file), "--target", bench.target]
-        hits = [bench.fornaxc(words, Path(name)) for _ in range(HITS)]
+        hits = [bench.fornaxc(bench.words(model, file), Path(name)) for _ in range(HITS)]
         if any(again["cache"] != "hit" for _, again in hits):
             raise Refusal("the second compile was no hit")
     return {

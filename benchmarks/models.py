@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,8 +71,10 @@ def light(name: str, network: str, input_name: str) -> Model:
     return Model(name, origin, {input_name: IMAGE}, partial(_zoo, f"light_{network}"))
 
 
-def fetched(name: str, entry: str, origin: str, given: dict[str, Given]) -> Model:
-    return Model(name, origin, given, partial(_zoo, entry))
+def fetched(
+    name: str, entry: str, origin: str, given: dict[str, Given], *, pinned: bool = True, dims: Sequence[str] = ()
+) -> Model:
+    return Model(name, origin, given, partial(_zoo, entry), pinned, dims)
 
 
 def built(name: str, origin: str, given: dict[str, Given], build: Callable[[], onnx.ModelProto]) -> Model:
