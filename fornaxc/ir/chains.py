@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fornaxc.ir.dims import Dim, bare_symbols_of, product, symbols_of
+from fornaxc.ir.dims import Dim, bare_symbols_of, is_nonnegative, product, symbols_of
 from fornaxc.ir.graph import Graph, Node, Value
 from fornaxc.ir.ops import (
     Attention,
@@ -89,9 +89,10 @@ def schedule(graph: Graph) -> list[Node | Chain]:
 
 
 def is_link(node: Node) -> bool:
-    """Whether a node can be part of a chain: f32, with elements. Sizes may be symbolic. A mask of bools is brought as f32."""
+    """Whether a node can be part of a chain: f32, with elements. Sizes may be symbolic, if they cannot come out negative, as that of a window wider than an image:
+    the kernel would not notice. A mask of bools is brought as f32."""
     values = (*node.inputs, *node.outputs)
-    if any(0 in v.type.shape for v in values):
+    if any(d == 0 or not is_nonnegative(d) for v in values for d in v.type.shape):
         return False
     if any(v.type.dtype is not DType.F32 for v in values if v is not mask_of(node)):
         return False

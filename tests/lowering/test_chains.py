@@ -14,10 +14,10 @@ from token_nets import random_tokens
 from fornaxc.ir import compose
 from fornaxc.ir.chains import MOST_RESULTS, chain_results, find_chains
 from fornaxc.ir.checker import check
-from fornaxc.ir.dims import static, substitute, symbol
+from fornaxc.ir.dims import Dim, static, substitute, symbol
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
-from fornaxc.ir.ops import FromPool, PackConv, Pool, Reduce, Slice
+from fornaxc.ir.ops import ConvNhwc, FromPool, PackConv, Pool, Reduce, Slice
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
@@ -115,6 +115,20 @@ def test_a_table_of_images_of_any_size_gives_what_its_nodes_give(size: tuple[int
     assert chains == 1
     for a, b in zip(found, run(graph, [x]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("height", [symbol("h"), 16], ids=str)
+def test_a_window_that_may_be_wider_than_its_image_is_no_link(height: Dim) -> None:
+    """A size that comes out negative would move the places of others."""
+    net = Net(0)
+    y = net.b.input(TensorType(DType.F32, (1, 3, height, 16)), "x")
+    for _ in range(6):
+        y = net.conv(net.relu(y), 8, 1)
+    y = net.b.emit(Pool("max", (2, 2), (1, 1), (0, 0), (0, 0), (1, 1)), y)
+    y = net.conv(net.relu(net.conv(y, 8, 1)), 8, 1)
+    (chain,) = find_chains(prepack(optimize(net.b.finish([y], ["y"]), "cpu")))
+    windows = sum(isinstance(node.op, ConvNhwc | Pool) for node in chain)
+    assert windows == (9 if height == 16 else 6)
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
