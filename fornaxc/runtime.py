@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ class Model:
         self._judged: set[Any] = set()
         self._engine = engine
         self._device = device
+        self._around_run = (
+            first_run if artifact.config["target"]["device"] == "cpu" else nullcontext
+        )  # a GPU's threads are left alone
         self._keep = keep  # the mapped weights must outlive the engine's model
 
     def __call__(self, **inputs: Any) -> dict[str, Array]:
@@ -81,7 +85,7 @@ class Model:
     def execute(self, buffers: Sequence[Any]) -> list[Any]:
         """Start the program, whose results a GPU may still be computing when this returns: `synchronize` waits for them."""
         try:
-            with first_run():
+            with self._around_run():
                 results: list[Any] = self._engine.execute(*buffers)
         except Exception as error:
             raise ToolchainError(f"the model failed at run time: {first_line(error)}", code="FX510") from error

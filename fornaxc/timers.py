@@ -21,10 +21,10 @@ def first_run() -> Iterator[None]:
     With that run MAX 26.7 starts the thread that writes its log. It looks for something to write every 0.1 ms, forever, which costs the models that run a fifth of
     a core on a virtual machine (docs/max-notes.md). What it is told of wakes it at once all the same.
     """
-    if _ended.is_set() or not sys.platform.startswith("linux"):
-        yield
+    if _ended.is_set() or not sys.platform.startswith("linux") or not _lock.acquire(blocking=False):
+        yield  # another thread's run beside the first one may be the one that starts threads: they are exact then
         return
-    with _lock:
+    try:
         prctl = ctypes.CDLL(None).prctl
         kept = prctl(_GET)
         prctl(_SET, ctypes.c_ulong(LATE))
@@ -33,3 +33,5 @@ def first_run() -> Iterator[None]:
         finally:
             prctl(_SET, ctypes.c_ulong(max(kept, 0)))
             _ended.set()
+    finally:
+        _lock.release()

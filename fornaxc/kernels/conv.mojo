@@ -235,7 +235,7 @@ struct Pixels[MR: Int]:
             self.at[i] = a.x + ((self.image * a.H + h) * a.W + w) * a.xs
             if h < 0 or w < 0 or h + (a.R - 1) * a.dh >= a.H or w + (a.S - 1) * a.dw >= a.W:
                 self.inside = False
-            if i < mr:
+            if i + 1 < mr or mr == Self.MR:  # those that are not there are the last one again
                 self.column += 1
                 if self.column == a.WO:
                     self.end_row(a)

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,18 +55,21 @@ def kernels_ahead(environment: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         if builder is not None:
-            builder.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(builder.pid, signal.SIGKILL)  # MAX's own process too, which does the work
             builder.wait()
 
 
 def _builder(environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """A process that builds the kernels; None where the system has no room for one."""
+    """A process that builds the kernels, in a group of its own; None where the system has no room for one, or nothing can be kept."""
     try:
+        Path(environment["MODULAR_CACHE_DIR"]).mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             [sys.executable, "-m", "fornaxc.lowering.kernel_package"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
             env={**os.environ, **environment},
         )
     except OSError:
@@ -82,7 +86,8 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # where locking is impossible, each builds for itself
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)

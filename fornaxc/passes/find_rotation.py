@@ -33,12 +33,8 @@ def _find(value: Value, b: GraphBuilder, forms: Forms) -> Value | None:
         parts = [forms.unary(v, "neg") for v in node.inputs]
         sizes = [d for v in node.inputs if isinstance(d := v.type.shape[axis], int)]
         table = forms.repeated(sines) or sines
-        if (
-            not any(parts)
-            or len(sizes) < len(parts)
-            or table.type.rank != value.type.rank
-            or table.type.shape[axis] != value.type.shape[axis]
-        ):
+        is_table = table.type.rank == value.type.rank and table.type.shape[axis] == value.type.shape[axis]
+        if not is_table or not any(parts) or len(sizes) < len(parts):
             continue
         plain = compose.concat(
             b, [v if part is None else part for v, part in zip(node.inputs, parts, strict=True)], axis

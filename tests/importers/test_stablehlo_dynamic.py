@@ -746,3 +746,13 @@ def test_sizes_that_may_be_the_same_are_kept(control: str, other: str) -> None:
 def test_the_modules_that_check_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     counts = stablehlo_cases.count(CASES, "dynamic.mlir")
     assert set(counts) == {"pass"}, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("limit", "asked"), [(5, ["d0 >= 5"]), (0, [])])
+def test_a_slice_of_an_open_axis_asks_for_what_it_takes(limit: int, asked: list[str]) -> None:
+    text = f"""func.func @main(%x: tensor<?x4xf32>) -> tensor<{limit}x4xf32> {{
+      %0 = "stablehlo.slice"(%x) {{start_indices = array<i64: 0, 0>, limit_indices = array<i64: {limit}, 4>, strides = array<i64: 1, 1>}}
+        : (tensor<?x4xf32>) -> tensor<{limit}x4xf32>
+      return %0 : tensor<{limit}x4xf32>
+    }}"""
+    assert [str(constraint) for constraint in imported(text).constraints] == asked

@@ -178,6 +178,8 @@ def conv_cases() -> list[Case]:
             activation="silu",
             poison=(inf, -inf, nan),
         ),
+        conv("the last tile has four pixels, and x ends with its page", (1, 64, 4, 4), (20, 3, 3), pads=(1, 1, 1, 1)),
+        conv("the last tile has three pixels, without pads", (1, 64, 5, 5), (20, 3, 3), activation="relu"),
         conv("NaN, depthwise", (1, 8, 5, 5), (8, 3, 3), groups=8, activation="relu", poison=(nan, inf)),
     ]
 

@@ -103,6 +103,9 @@ def slice_(ctx: OpContext) -> Operand:
 
 
 def _slice(b: GraphBuilder, x: Value, starts: Sequence[Dim], limits: Sequence[Dim], steps: Sequence[int]) -> Value:
+    for n, limit in zip(x.type.shape, limits, strict=True):
+        if not isinstance(n, int) and not is_nonnegative(n - limit):
+            b.require(n, ">=", limit, "a slice takes no more elements than there are")
     sizes = tuple(_length(start, limit, step) for start, limit, step in zip(starts, limits, steps, strict=True))
     return b.emit(Slice(tuple(starts), sizes, tuple(steps)), x)
 
