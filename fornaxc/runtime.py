@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,6 @@ class Model:
         self._judged: set[Any] = set()
         self._engine = engine
         self._device = device
-        self._around_run = (
-            first_run if artifact.config["target"]["device"] == "cpu" else nullcontext
-        )  # a GPU's threads are left alone
         self._keep = keep  # the mapped weights must outlive the engine's model
 
     def __call__(self, **inputs: Any) -> dict[str, Array]:
@@ -90,6 +87,10 @@ class Model:
         except Exception as error:
             raise ToolchainError(f"the model failed at run time: {first_line(error)}", code="FX510") from error
         return results
+
+    def _around_run(self) -> AbstractContextManager[None]:
+        """A GPU's threads are left alone."""
+        return first_run() if self.manifest["target"]["device"] == "cpu" else nullcontext()
 
     def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
         """The results as arrays by output name, copied to the host."""
