@@ -120,8 +120,9 @@ def _content(path: Path) -> str:
 def _kept(folder: Path) -> Path | None:
     """The kept file, if it is whole: its folder's name ends with the digest of its content, because MAX loads a damaged one."""
     with suppress(OSError):
-        found = sorted(folder.glob(f"{_stem()}_*/*.mojoc"))
-        return next((p for p in found if p.parent.name == f"{_stem()}_{_content(p)}"), None)
+        stem = _stem()
+        found = sorted(folder.glob(f"{stem}_*/*.mojoc"))
+        return next((p for p in found if p.parent.name == f"{stem}_{_content(p)}"), None)
     return None
 
 
