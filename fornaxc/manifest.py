@@ -91,6 +91,7 @@ def artifact_config(
     weight_types: Sequence[Any],
 ) -> dict[str, Any]:
     """The config document of an artifact. `request` holds the parts of the key of what it answers."""
+    from fornaxc.ir.chains import own_outputs
     from fornaxc.ir.serialize import encode_dim, type_to_json
 
     def tensor(name: str, type: Any) -> dict[str, Any]:
@@ -108,6 +109,7 @@ def artifact_config(
         "options": dict(options),
         "inputs": [tensor(v.name, v.type) for v in graph.inputs],
         "outputs": [tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)],
+        "own_outputs": own_outputs(graph),
         "constraints": [[encode_dim(c.left), c.relation, encode_dim(c.right), c.why] for c in graph.constraints],
         "weights": [type_to_json(t) for t in weight_types],
         "host_nodes": [dict(n) for n in host_nodes],
@@ -160,6 +162,9 @@ def malformed_part(config: Mapping[str, Any]) -> str:
         "options": lambda v: isinstance(v, dict),
         "inputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
         "outputs": lambda v: isinstance(v, list) and all(map(tensor, v)),
+        "own_outputs": lambda v: (
+            v is None or (isinstance(v, list) and list(map(type, v)) == [bool] * len(config["outputs"]))
+        ),
         "constraints": lambda v: rows(v, size, str, size, str) and all(dim(r[0]) and dim(r[2]) for r in v),
         "weights": lambda v: rows(v, str, list) and all(typed(*row) for row in v),
         "host_nodes": mappings,

@@ -43,6 +43,9 @@ class Model:
         self.manifest = artifact.config
         self.inputs = [_tensor(t) for t in artifact.config["inputs"]]
         self.outputs = [_tensor(t) for t in artifact.config["outputs"]]
+        self._own = artifact.config.get("own_outputs") or [False] * len(
+            self.outputs
+        )  # of an older artifact nothing is known
         self._constraints = [
             Constraint(_dim(left), relation, _dim(right), why)
             for left, relation, right, why in artifact.config["constraints"]
@@ -93,8 +96,9 @@ class Model:
         return first_run() if self.manifest["target"]["device"] == "cpu" else nullcontext()
 
     def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
-        """The results as arrays by output name, copied to the host."""
-        return {t.name: to_array(r, t.type.dtype) for t, r in zip(self.outputs, results, strict=True)}
+        """The results as arrays by output name, on the host: copies, but of results whose memory nothing else has."""
+        each = zip(self.outputs, results, self._own, strict=True)
+        return {t.name: to_array(r, t.type.dtype, own=own) for t, r, own in each}
 
     def capture(self, inputs: Mapping[str, Any]) -> Replay:
         """A run with inputs of these shapes, recorded on the GPU to be launched again at once: see `Replay`."""
@@ -173,14 +177,15 @@ def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
     return buffer.to(device)
 
 
-def to_array(buffer: Any, dtype: DType) -> Array:
-    """The inverse of `to_buffer`: a copy."""
+def to_array(buffer: Any, dtype: DType, *, own: bool = False) -> Array:
+    """The inverse of `to_buffer`: a copy, or the buffer's memory where it is this array's `own`, which keeps it."""
     from max.driver import CPU
     from max.dtype import DType as MaxDType
 
     host = buffer.to(CPU())
     if dtype in PLAIN:
-        return np.array(host.to_numpy())
+        array: Array = host.to_numpy()
+        return array if own else array.copy()
     if dtype.is_small:
         return restored(np.array(host.to_numpy()), dtype)
     return np.array(host.view(MaxDType.uint16, tuple(host.shape)).to_numpy()).view(dtype.numpy)

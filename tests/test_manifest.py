@@ -43,6 +43,13 @@ def test_every_part_is_looked_at(part: str, value: Any) -> None:
         assert malformed_part({**CONFIG, part: value}) == part
 
 
+@pytest.mark.parametrize(
+    "own, part", [([True], ""), (None, ""), ([], "own_outputs"), ([1], "own_outputs"), ("y", "own_outputs")]
+)
+def test_whether_outputs_have_memory_of_their_own_may_be_unknown(own: Any, part: str) -> None:
+    assert malformed_part({**CONFIG, "own_outputs": own}) == part
+
+
 @pytest.mark.parametrize("shift", [0, 1, 4, 64])
 def test_weights_are_aligned_wherever_they_lie(tmp_path: Path, shift: int) -> None:
     type = TensorType(DType.F32, (3, 5))

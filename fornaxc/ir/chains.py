@@ -12,6 +12,7 @@ from fornaxc.ir.ops import (
     BroadcastTo,
     Concat,
     ConvNhwc,
+    FromPool,
     LayerNorm,
     LocalResponseNorm,
     Pad,
@@ -63,6 +64,44 @@ def chain_results(graph: Graph, chain: Chain) -> list[Value]:
 def has_few_results(graph: Graph, chain: Chain) -> bool:
     """Whether a chain is worth one kernel; else it is left in pieces."""
     return len(chain_results(graph, chain)) <= MOST_RESULTS
+
+
+def lowering_steps(graph: Graph) -> list[Node | Chain]:
+    """The nodes of a graph or region in an order in which they can run, those of a chain with a pool of constants together.
+
+    A chain with many results is left in pieces. What takes constants from a pool for chains alone is left out.
+    """
+    pooled = {v for node in graph.nodes if isinstance(node.op, FromPool) for v in node.outputs}
+    if not pooled:
+        return list(graph.nodes)
+    steps: list[Node | Chain] = []
+    for step in schedule(graph):
+        if isinstance(step, Node) or _is_worth_it(step, pooled, graph):
+            steps.append(step)
+        else:
+            steps += step
+    read = {v for step in steps if isinstance(step, Node) for v in step.inputs}.union(graph.outputs)
+    return [s for s in steps if not isinstance(s, Node) or pooled.isdisjoint(s.outputs) or s.outputs[0] in read]
+
+
+def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
+    has_pool = any(not pooled.isdisjoint(node.inputs) for node in chain)
+    return has_pool and has_few_results(graph, chain)
+
+
+def own_outputs(graph: Graph) -> list[bool]:
+    """Of each output, whether it is the result of a chain, perhaps reshaped: then no other output, input or constant has its memory."""
+    chains = [step for step in lowering_steps(graph) if isinstance(step, tuple)]
+    results = {v for chain in chains for v in chain_results(graph, chain)}
+    makers = {v: node for node in graph.nodes for v in node.outputs}
+
+    def seen_through(value: Value) -> Value:
+        while value not in results and value in makers and isinstance(makers[value].op, Reshape):
+            value = makers[value].inputs[0]
+        return value
+
+    made = [seen_through(v) for v in graph.outputs]
+    return [v in results and made.count(v) == 1 for v in made]
 
 
 def schedule(graph: Graph) -> list[Node | Chain]:

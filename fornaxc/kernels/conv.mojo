@@ -25,6 +25,7 @@ comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
 comptime STRIP = max(PANEL, NV * W)  # channels of a register tile: of one panel, or of four where vectors are as wide as panels
 comptime FEW = 2  # output pixels that have a tile of their own, each number of them
+comptime STREAMS = 4  # panels that such a tile reads at once: memory brings several sooner than one
 comptime DW_PIXELS = 8  # of a tile of a depthwise convolution
 comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
 comptime NEARER = 4096  # numbers of w that stay in the first cache
@@ -348,8 +349,16 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
                 if mr == few:
                     var those = Pixels[few](a, m0)
                     those.forward(a, mr)
-                    for q in range(q_lo, q_hi):
-                        columns[few](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[few]]](Pointer(to=those)), m0, mr, q * STRIP, p, pe, taps)
+                    var job = rebind[At[Args]](Pointer(to=a))
+                    var under = rebind[At[Pixels[few]]](Pointer(to=those))
+                    comptime MANY = max(1, min(STREAMS * PANEL // STRIP, MR // few))
+                    var q = q_lo
+                    while q + MANY <= q_hi and (q + MANY) * STRIP <= a.K:
+                        tile[few, MANY * NV](job, under, m0, mr, q * STRIP, p, pe, p == 0, pe == taps)
+                        q += MANY
+                    while q < q_hi:
+                        columns[few](job, under, m0, mr, q * STRIP, p, pe, taps)
+                        q += 1
             if mr > FEW:
                 if dense:
                     comptime for i in range(MR):
@@ -385,8 +394,8 @@ def strips_of(K: Int) -> Int:
 
 @no_inline
 def multiply_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
-    """Row tiles m_lo to m_hi of the strips q_lo to q_hi: each tile with several strips at once where their weights are few."""
-    var together = max(1, NEARER // max(1, a.C * a.R * a.S * STRIP))
+    """Row tiles m_lo to m_hi of the strips q_lo to q_hi: each tile with several strips at once where their weights are few, or are read only once."""
+    var together = max(1, q_hi - q_lo if M <= FEW else NEARER // max(1, a.C * a.R * a.S * STRIP))
     for q in range(q_lo, q_hi, together):
         strip_rows(a, M, m_lo, m_hi, q, min(q_hi, q + together))
 
@@ -397,15 +406,17 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     var kp = (a0.K + PANEL - 1) // PANEL * PANEL
     var strips = strips_of(a0.K)
     var mt = (M + MR - 1) // MR
-    var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * strips * G)
-    var by_rows = mt >= 16 * parts or strips * G < parts  # else the strips are shared
+    var unit = STREAMS * PANEL // STRIP if M <= FEW else 1  # strips that stay together
+    var units = (strips * G + unit - 1) // unit
+    var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * units)
+    var by_rows = mt >= 16 * parts or units < parts  # else the strips are shared
     var step = max(4, NEAR // max(1, MR * a0.C))  # row tiles that all strips go over before the next ones
 
     def work(t: Int) {imm}:
         var m_lo = mt * t // parts if by_rows else 0
         var m_hi = mt * (t + 1) // parts if by_rows else mt
-        var q_lo = 0 if by_rows else strips * G * t // parts
-        var q_hi = strips * G if by_rows else strips * G * (t + 1) // parts
+        var q_lo = 0 if by_rows else units * t // parts * unit
+        var q_hi = strips * G if by_rows else min(strips * G, units * (t + 1) // parts * unit)
         var m = m_lo
         while m < m_hi:
             var gq = q_lo

@@ -12,7 +12,7 @@ from max.graph.graph import DevicePlacementPolicy
 
 from fornaxc.errors import UnsupportedError
 from fornaxc.ir import graph as ir
-from fornaxc.ir.chains import chain_results
+from fornaxc.ir.chains import chain_results, lowering_steps
 from fornaxc.ir.dims import single_symbol
 from fornaxc.ir.ops import Dims
 from fornaxc.ir.types import DType
@@ -32,7 +32,7 @@ from fornaxc.lowering import (
 )
 from fornaxc.lowering.barriers import operands_to_write
 from fornaxc.lowering.binders import joined
-from fornaxc.lowering.chains import lower_chain, lowering_steps
+from fornaxc.lowering.chains import lower_chain
 from fornaxc.lowering.context import LoweringContext
 from fornaxc.lowering.dtypes import TO_MAX
 from fornaxc.lowering.kernel_package import KERNELS, kernel_library

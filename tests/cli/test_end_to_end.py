@@ -240,6 +240,35 @@ def test_no_thread_wakes_all_the_time_beside_a_model_that_has_run(shop: Workshop
     assert int(done.stdout) < 200, done.stderr
 
 
+def test_results_stay_what_they_were(shop: Workshop, tmp_path: Path) -> None:
+    """Those of a chain are not copied: later runs, other results and the end of the model must leave them alone."""
+    steps = "a = MatMul(x, w0) b = MatMul(a, w1) y = MatMul(b, w2) c = MatMul(y, w3) z = MatMul(c, w4)"
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[n, 6] x) => (float[n, 6] y, float[n, 6] z) {{ {steps} }}'
+    )
+    for i, weight in enumerate(np.random.default_rng(0).standard_normal((5, 6, 6), np.float32)):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, f"w{i}"))
+    onnx.save(model, tmp_path / "m.onnx")
+    shop.fornaxc("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.fxa")
+    script = (
+        "import gc, os, numpy, fornaxc\n"
+        f"model = fornaxc.load({str(tmp_path / 'm.fxa')!r})\n"
+        "assert all(not v.flags.owndata for v in model(x=numpy.ones((3, 6), 'f4')).values())\n"
+        "runs = [model(x=numpy.full((3, 6), i, 'f4')) for i in range(8)]\n"
+        "before = [{k: v.copy() for k, v in r.items()} for r in runs]\n"
+        "runs[0]['y'][:] = 7\n"
+        "again = model(x=numpy.full((3, 6), 5, 'f4'))\n"
+        "del model\n"
+        "gc.collect()\n"
+        "same = [all((a[k] == b[k]).all() for k in a) for a, b in zip(before[1:] + [before[5]], runs[1:] + [again])]\n"
+        "print(all(same), (runs[0]['y'] == 7).all(), len({v.ctypes.data for r in runs for v in r.values()}), flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True True 16\n", 0), done.stderr
+
+
 def test_inspect_and_the_cache_know_the_artifact(shop: Workshop) -> None:
     artifact = shop.fornaxc("inspect", shop.artifact)
     assert artifact["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", 5]}]

@@ -12,16 +12,15 @@ from chain_nets import Net, carried_out, random_net
 from token_nets import random_tokens
 
 from fornaxc.ir import compose
-from fornaxc.ir.chains import MOST_RESULTS, chain_results, find_chains
+from fornaxc.ir.chains import MOST_RESULTS, chain_results, find_chains, lowering_steps, own_outputs
 from fornaxc.ir.checker import check
 from fornaxc.ir.dims import Dim, static, substitute, symbol
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
-from fornaxc.ir.ops import ConvNhwc, FromPool, PackConv, Pool, Reduce, Slice
+from fornaxc.ir.ops import ConvNhwc, FromPool, PackConv, Pool, Reduce, Reshape, Slice
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
-from fornaxc.lowering.chains import lowering_steps
 from fornaxc.passes.chain_kernels import chain_kernels
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
@@ -170,6 +169,18 @@ def test_max_gives_what_the_nodes_give() -> None:
         for i, outputs in enumerate(outcomes[name].outputs):
             for a, b in zip(outputs, wanted[max(0, i - 4)], strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_only_results_of_chains_have_memory_of_their_own() -> None:
+    program = prepack(optimize(any_size(), "cpu"))
+    y, kept = program.outputs
+    assert own_outputs(program) == [True, True]
+    shared = replace(program, outputs=(y, program.inputs[0], y, kept, next(iter(program.constants))), output_names=())
+    assert own_outputs(shared) == [False, False, False, True, False]
+    flat = Value(TensorType(DType.F32, (y.type.elements,)))
+    reshaped = replace(program, nodes=(*program.nodes, Node(Reshape(flat.type.shape), (y,), (flat,))), output_names=())
+    assert own_outputs(replace(reshaped, outputs=(flat, kept))) == [True, True]
+    assert own_outputs(replace(reshaped, outputs=(flat, y))) == [False, False]
 
 
 def test_a_chain_with_many_results_is_left_in_pieces() -> None:
