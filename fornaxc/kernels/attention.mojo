@@ -5,13 +5,15 @@ from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
 from std.math import isnan
 from std.memory import alloc
+from std.utils.numerics import inf
 from .bmm import pack_matrix, product, row_dots, row_product
 from .conv import FP, IP, MR, PANEL, SMALL, V, W, ld, multiply_rows, st, strips_of
-from .rows import softmax_row
-from .team import Team, share
+from .rows import grow_row, scale_row
+from .team import FINE, Team, share
 
 comptime SCORES = 65536  # about how many are in the cache at a time
 comptime MOST_ROWS = 96
+comptime LEAST_ROWS = 24  # of a block where threads share a head
 comptime FEW = 2  # queries up to which nothing is packed
 comptime ADDED = 1
 comptime CHOSEN = 2
@@ -98,24 +100,56 @@ struct Job(ImplicitlyCopyable):
         self.replaces = flags.load(5) != 0
 
 
-@no_inline
-def finish_scores(a: Job, s: FP, b: Int, h: Int, m: Int):
-    """A row of products, scaled, masked and then their softmax, in place."""
-    var mask = a.mask + (b * a.mb + h * a.mh + m * a.mm)
-    var scale = V(a.scale)
+@always_inline
+def score[kind: Int](a: Job, s: FP, mask: FP, left: Int) -> V:
+    """The next products, scaled and masked; -inf behind the last of `left`."""
+    var v = ld(s, left) * V(a.scale)
+    comptime if kind != 0:
+        var chosen = ld(mask, left) if a.ms == 1 else V(mask.load(0))
+        comptime if kind == ADDED:
+            v += chosen
+        else:
+            v = chosen.ne(V(0)).select(v, V(a.fill))
+    for lane in range(left, W):
+        v[lane] = -inf[DType.float32]()
+    return v
+
+
+@always_inline
+def score_row[kind: Int](a: Job, s: FP, mask: FP) -> Float32:
+    """A row of products, scaled and masked in place; returns the greatest. NaN is passed over."""
+    var top = V(-inf[DType.float32]())
+    var more = top
     var i = 0
     while i < a.S:
-        var left = a.S - i
-        var v = ld(s + i, left) * scale
-        if a.kind != 0:
-            var chosen = ld(mask + i, left) if a.ms == 1 else V(mask.load(0))
-            v = v + chosen if a.kind == ADDED else chosen.ne(V(0)).select(v, V(a.fill))
-        st(s + i, left, v)
+        var u = score[kind](a, s + i, mask + i * a.ms, a.S - i)
+        st(s + i, a.S - i, u)
+        top = u.gt(top).select(u, top)
         i += W
-    softmax_row(s, s, a.S, False)
-    if a.replaces and a.S > 0 and isnan(s.load(0)):
+        if i < a.S:
+            var v = score[kind](a, s + i, mask + i * a.ms, a.S - i)
+            st(s + i, a.S - i, v)
+            more = v.gt(more).select(v, more)
+            i += W
+    return more.gt(top).select(more, top).reduce_max()
+
+
+@no_inline
+def weigh_scores(a: Job, s: FP, b: Int, h: Int, m: Int) -> Float32:
+    """Makes of a row of products, in place, what is their softmax times a number, and returns that the sums of values must be multiplied by."""
+    if a.S == 0:
+        return 1
+    var mask = a.mask + (b * a.mb + h * a.mh + m * a.mm)
+    var top = Float32(0)
+    comptime for kind in range(CHOSEN + 1):
+        if a.kind == kind:
+            top = score_row[kind](a, s, mask)
+    var total = grow_row[True](s, s, a.S, top)  # NaN, where there is one, or +inf, or nothing but -inf
+    if a.replaces and isnan(total):
         for j in range(a.S):
             s.store(j, a.spare)
+        return 1
+    return 1 / total
 
 
 @no_inline
@@ -130,20 +164,25 @@ def few_rows(a: Job, b: Int, h: Int, scores: FP):
             row_dots(scores, q, k, a.C, a.S, a.ks.row)
         else:
             row_product(scores, q, k, a.C, a.S, a.ks.column)
-        finish_scores(a, scores, b, h, m)
-        row_product(a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row), scores, v, a.S, a.N, a.vs.row)
+        var factor = weigh_scores(a, scores, b, h, m)
+        var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
+        row_product(y, scores, v, a.S, a.N, a.vs.row)
+        scale_row(y, a.N, factor)
 
 
 @no_inline
 def attention_run(mut team: Team, a: Job):
     var rows = max(MR, min(MOST_ROWS, SCORES // max(1, a.S) // MR * MR))
-    var blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
+    var wanted = (2 * FINE * team.threads + a.B * a.H - 1) // max(1, a.B * a.H)  # blocks of a head, for all threads to have as much
+    var blocks = max((a.M + rows - 1) // rows, min(wanted, a.M // LEAST_ROWS))
+    rows = ((a.M + max(1, blocks) - 1) // max(1, blocks) + MR - 1) // MR * MR
+    blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
     var units = a.B * a.H * blocks
     var parts = team.parts(a.B * a.H * a.M * a.S * (a.C + a.N), SMALL, units)
     var sp = (a.S + PANEL - 1) // PANEL * PANEL
     var np = (a.N + PANEL - 1) // PANEL * PANEL
     var packed = a.M > FEW
-    var each = rows * a.S + (sp * a.C + np * a.S if packed else 0) + 1
+    var each = rows * (a.S + 1) + (sp * a.C + np * a.S if packed else 0) + 1
     var zeros = rebind[FP](alloc[Float32](sp + np + a.C + 1))
     for i in range(sp + np + a.C + 1):
         zeros.store(i, Float32(0))
@@ -151,7 +190,8 @@ def attention_run(mut team: Team, a: Job):
     def work(t: Int) {imm}:
         var buffer = alloc[Float32](each)
         var scores = rebind[FP](buffer)
-        var keys = scores + rows * a.S
+        var factors = scores + rows * a.S
+        var keys = factors + rows
         var values = keys + sp * a.C
         var have = -1
         for unit in range(units * t // parts, units * (t + 1) // parts):
@@ -176,11 +216,13 @@ def attention_run(mut team: Team, a: Job):
             first.xs = a.qs.row
             multiply_rows(first, count, 0, tiles, 0, strips_of(a.S))
             for i in range(count):
-                finish_scores(a, scores + i * a.S, b, h, m + i)
+                factors.store(i, weigh_scores(a, scores + i * a.S, b, h, m + i))
             var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
             var second = product(y, scores, values, zeros, count, a.S, a.N)
             second.ys = a.ys.row
             multiply_rows(second, count, 0, tiles, 0, strips_of(a.N))
+            for i in range(count):
+                scale_row(y + i * a.ys.row, a.N, factors.load(i))
         buffer.free()
 
     share(team, work, parts)

@@ -8,10 +8,11 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
 from std.collections import Array
-from std.math import erf, exp, fma, isnan, tanh
+from std.math import fma, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
 from std.utils.numerics import inf
+from .functions import HIGHEST, error_function, exponential
 from .team import Team, share
 
 comptime FP = Pointer[Float32, UntrackedOrigin[mut=True]]
@@ -124,8 +125,7 @@ def st(p: FP, n: Int, v: V):
 
 @always_inline
 def sigmoid(v: V) -> V:
-    var s = V(1) / (V(1) + exp(-v))
-    return isnan(v).select(v, s)
+    return V(1) / (V(1) + exponential(v.lt(V(-HIGHEST)).select(V(HIGHEST), -v)))
 
 
 @always_inline
@@ -146,7 +146,7 @@ def _activated[kind: Int](v: V, least: V, greatest: V) -> V:
     comptime if kind == 6:
         return isnan(v).select(v, tanh(v))
     comptime if kind == 7:
-        return V(0.5) * v * (V(1) + erf(v * V(0.7071067811865476)))
+        return V(0.5) * v * (V(1) + error_function(v * V(0.7071067811865476)))
     return V(0.5) * v * (V(1) + tanh(V(0.7978845608028654) * (v + V(0.044715) * v * v * v)))
 
 
@@ -349,16 +349,7 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
                 if mr == few:
                     var those = Pixels[few](a, m0)
                     those.forward(a, mr)
-                    var job = rebind[At[Args]](Pointer(to=a))
-                    var under = rebind[At[Pixels[few]]](Pointer(to=those))
-                    comptime MANY = max(1, min(STREAMS * PANEL // STRIP, MR // few))
-                    var q = q_lo
-                    while q + MANY <= q_hi and (q + MANY) * STRIP <= a.K:
-                        tile[few, MANY * NV](job, under, m0, mr, q * STRIP, p, pe, p == 0, pe == taps)
-                        q += MANY
-                    while q < q_hi:
-                        columns[few](job, under, m0, mr, q * STRIP, p, pe, taps)
-                        q += 1
+                    streams[few](a, those, m0, q_lo, q_hi, p, pe, taps)
             if mr > FEW:
                 if dense:
                     comptime for i in range(MR):
@@ -384,6 +375,21 @@ def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q: I
                     return
         for j in range(vectors):
             tile[MR, 1](a, pixels, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
+
+
+@always_inline
+def streams[few: Int](a: Args, those: Pixels[few], m0: Int, q_lo: Int, q_hi: Int, p: Int, pe: Int, taps: Int):
+    """A few output pixels, `few` of them, by the strips q_lo to q_hi, several at once."""
+    comptime MANY = max(1, STREAMS * PANEL // STRIP // few)
+    var job = rebind[At[Args]](Pointer(to=a))
+    var under = rebind[At[Pixels[few]]](Pointer(to=those))  # an argument: it lives as long as this call
+    var q = q_lo
+    while q + MANY <= q_hi and (q + MANY) * STRIP <= a.K:
+        tile[few, MANY * NV](job, under, m0, few, q * STRIP, p, pe, p == 0, pe == taps)
+        q += MANY
+    while q < q_hi:
+        columns[few](job, under, m0, few, q * STRIP, p, pe, taps)
+        q += 1
 
 
 @always_inline

@@ -3,19 +3,48 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from std.math import exp, isnan, log, sqrt
+from std.math import isnan, log, sqrt
 from std.utils.numerics import inf, isfinite, nan
 from .conv import FP, IP, V, W, ld, st
+from .functions import exponential
 from .reduce import MAX, SUM, reduce_row
 from .team import Team, share
 
-comptime LEAST = -87.3  # of an exponent: e to less is below the normal numbers
 comptime SMALL = 16384  # elements below which one thread is quicker
 
 
 @always_inline
-def _grown(v: V) -> V:
-    return v.lt(V(LEAST)).select(V(0), exp(max(v, V(LEAST))))
+def grow_row[stored: Bool](y: FP, x: FP, n: Int, top: Float32) -> Float32:
+    """y = e^(x - top) for n numbers, if they are to be `stored`; returns their sum."""
+    var sums = V(0)
+    var more = V(0)
+    var i = 0
+    while n - i >= 2 * W:
+        var u = exponential((x + i).load[width=W]() - V(top))
+        var v = exponential((x + i + W).load[width=W]() - V(top))
+        comptime if stored:
+            (y + i).store(u)
+            (y + i + W).store(v)
+        sums += u
+        more += v
+        i += 2 * W
+    while i < n:
+        var grown = exponential(ld(x + i, n - i) - V(top))
+        comptime if stored:
+            st(y + i, n - i, grown)
+        for lane in range(n - i, W):
+            grown[lane] = 0
+        sums += grown
+        i += W
+    return (sums + more).reduce_add()
+
+
+@always_inline
+def scale_row(y: FP, n: Int, factor: Float32):
+    var i = 0
+    while i < n:
+        st(y + i, n - i, ld(y + i, n - i) * V(factor))
+        i += W
 
 
 @always_inline
@@ -25,26 +54,14 @@ def softmax_row(y: FP, x: FP, n: Int, logarithm: Bool):
         for i in range(n):
             y.store(i, nan[DType.float32]())
         return
-    var sums = V(0)
+    if not logarithm:
+        var total = grow_row[True](y, x, n, top)
+        scale_row(y, n, 1 / total)
+        return
+    var shift = V(log(grow_row[False](y, x, n, top)))
     var i = 0
     while i < n:
-        var grown = _grown(ld(x + i, n - i) - V(top))
-        if n - i < W:
-            for lane in range(n - i, W):
-                grown[lane] = 0
-        sums += grown
-        if not logarithm:
-            st(y + i, n - i, grown)
-        i += W
-    var total = sums.reduce_add()
-    var shift = V(log(total))
-    var scale = V(1 / total)
-    i = 0
-    while i < n:
-        if logarithm:
-            st(y + i, n - i, ld(x + i, n - i) - V(top) - shift)
-        else:
-            st(y + i, n - i, ld(y + i, n - i) * scale)
+        st(y + i, n - i, ld(x + i, n - i) - V(top) - shift)
         i += W
 
 

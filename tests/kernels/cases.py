@@ -17,6 +17,7 @@ from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS, pack_conv_weight, pack_gru_weight, pack_matrix_weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
+KINDS = {name: code for code, name in enumerate(ACTIVATIONS)} | {"gelu": 7}
 TYPES = {
     "float32": TensorProto.FLOAT,
     "int8": TensorProto.INT8,
@@ -74,6 +75,13 @@ def _activation_nodes(kind: str) -> list[Any]:
             return [node("Sigmoid", ["s"], ["y"])]
         case "hardswish":
             return [node("HardSwish", ["s"], ["y"])]
+        case "gelu":
+            constants = {"root": 2**0.5, "one": 1.0, "two": 2.0}
+            return [
+                *(node("Constant", [], [n], value_float=v) for n, v in constants.items()),
+                *(node("Div", ["s", "root"], ["d"]), node("Erf", ["d"], ["e"]), node("Add", ["e", "one"], ["a"])),
+                *(node("Mul", ["s", "a"], ["m"]), node("Div", ["m", "two"], ["y"])),
+            ]
     raise KeyError(kind)
 
 
@@ -106,7 +114,7 @@ def conv(
         inputs["r"] = added
     total = helper.make_node("Add", ["c", "r"], ["s"]) if residual else helper.make_node("Identity", ["c"], ["s"])
     (wanted,) = onnx_run([convolve, total, *_activation_nodes(activation)], inputs, ["y"])
-    geometry = (r, s, *strides, *pads[:2], *dilations, groups, ACTIVATIONS.index(activation), int(residual))
+    geometry = (r, s, *strides, *pads[:2], *dilations, groups, KINDS[activation], int(residual))
     operands = [
         np.moveaxis(image, 1, 3),
         pack_conv_weight(weight, groups),
@@ -120,6 +128,7 @@ def conv(
 
 def conv_cases() -> list[Case]:
     nan, inf = float("nan"), float("inf")
+    far = tuple(np.linspace(-120, 120, 2000))
     return [
         conv("odd channels, stride 2", (1, 3, 17, 15), (24, 3, 3), (2, 2), (1, 1, 1, 1), activation="relu"),
         conv("dilated", (2, 12, 9, 9), (20, 3, 3), pads=(2, 2, 2, 2), dilations=(2, 2), residual=True),
@@ -180,6 +189,10 @@ def conv_cases() -> list[Case]:
         ),
         conv("the last tile has four pixels, and x ends with its page", (1, 64, 4, 4), (20, 3, 3), pads=(1, 1, 1, 1)),
         conv("the last tile has three pixels, without pads", (1, 64, 5, 5), (20, 3, 3), activation="relu"),
+        *(
+            conv(f"{f}, from the least to the greatest", (1, 1, 40, 50), (1, 1, 1), activation=f, poison=far)
+            for f in ("sigmoid", "silu", "gelu")
+        ),
         conv("NaN, depthwise", (1, 8, 5, 5), (8, 3, 3), groups=8, activation="relu", poison=(nan, inf)),
     ]
 
