@@ -43,9 +43,8 @@ class Model:
         self.manifest = artifact.config
         self.inputs = [_tensor(t) for t in artifact.config["inputs"]]
         self.outputs = [_tensor(t) for t in artifact.config["outputs"]]
-        self._own = artifact.config.get("own_outputs") or [False] * len(
-            self.outputs
-        )  # of an older artifact nothing is known
+        # of an older artifact it is not known
+        self._own = artifact.config.get("own_outputs") or [False] * len(self.outputs)
         self._constraints = [
             Constraint(_dim(left), relation, _dim(right), why)
             for left, relation, right, why in artifact.config["constraints"]

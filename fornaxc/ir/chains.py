@@ -90,7 +90,10 @@ def _is_worth_it(chain: Chain, pooled: set[Value], graph: Graph) -> bool:
 
 
 def own_outputs(graph: Graph) -> list[bool]:
-    """Of each output, whether it is the result of a chain, perhaps reshaped: then no other output, input or constant has its memory."""
+    """Of each output, whether it is the result of a chain, perhaps reshaped, that inputs decide: then no other output, and no input or constant, is in its memory.
+
+    Of what comes from elsewhere, control flow among it, nothing is known. What constants alone decide may be made once for all runs.
+    """
     chains = [step for step in lowering_steps(graph) if isinstance(step, tuple)]
     results = {v for chain in chains for v in chain_results(graph, chain)}
     makers = {v: node for node in graph.nodes for v in node.outputs}
@@ -101,6 +104,7 @@ def own_outputs(graph: Graph) -> list[bool]:
         return value
 
     made = [seen_through(v) for v in graph.outputs]
+    #     results &= _varying(graph)= _varying(graph)
     return [v in results and made.count(v) == 1 for v in made]
 
 

@@ -13,7 +13,7 @@ from .team import FINE, Team, share
 
 comptime SCORES = 65536  # about how many are in the cache at a time
 comptime MOST_ROWS = 96
-comptime LEAST_ROWS = 24  # of a block where threads share a head
+comptime LEAST_ROWS = 24  # of a block where threads share a head: each packs its keys and values
 comptime FEW = 2  # queries up to which nothing is packed
 comptime ADDED = 1
 comptime CHOSEN = 2
@@ -135,10 +135,10 @@ def score_row[kind: Int](a: Job, s: FP, mask: FP) -> Float32:
 
 
 @no_inline
-def weigh_scores(a: Job, s: FP, b: Int, h: Int, m: Int) -> Float32:
-    """Makes of a row of products, in place, what is their softmax times a number, and returns that the sums of values must be multiplied by."""
+def finish_scores(a: Job, s: FP, b: Int, h: Int, m: Int):
+    """A row of products, scaled, masked and then their softmax, in place."""
     if a.S == 0:
-        return 1
+        return
     var mask = a.mask + (b * a.mb + h * a.mh + m * a.mm)
     var top = Float32(0)
     comptime for kind in range(CHOSEN + 1):
@@ -148,8 +148,8 @@ def weigh_scores(a: Job, s: FP, b: Int, h: Int, m: Int) -> Float32:
     if a.replaces and isnan(total):
         for j in range(a.S):
             s.store(j, a.spare)
-        return 1
-    return 1 / total
+        return
+    scale_row(s, a.S, 1 / total)
 
 
 @no_inline
@@ -164,25 +164,26 @@ def few_rows(a: Job, b: Int, h: Int, scores: FP):
             row_dots(scores, q, k, a.C, a.S, a.ks.row)
         else:
             row_product(scores, q, k, a.C, a.S, a.ks.column)
-        var factor = weigh_scores(a, scores, b, h, m)
-        var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
-        row_product(y, scores, v, a.S, a.N, a.vs.row)
-        scale_row(y, a.N, factor)
+        finish_scores(a, scores, b, h, m)
+        row_product(a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row), scores, v, a.S, a.N, a.vs.row)
 
 
 @no_inline
 def attention_run(mut team: Team, a: Job):
     var rows = max(MR, min(MOST_ROWS, SCORES // max(1, a.S) // MR * MR))
-    var wanted = (2 * FINE * team.threads + a.B * a.H - 1) // max(1, a.B * a.H)  # blocks of a head, for all threads to have as much
-    var blocks = max((a.M + rows - 1) // rows, min(wanted, a.M // LEAST_ROWS))
+    var multiplications = a.B * a.H * a.M * a.S * (a.C + a.N)
+    var blocks = (a.M + rows - 1) // rows
+    if team.threads > 1 and multiplications >= SMALL:  # two for each part of a team, so that parts differ little
+        var wanted = (2 * FINE * team.threads + a.B * a.H - 1) // (a.B * a.H)
+        blocks = max(blocks, min(wanted, a.M // LEAST_ROWS))
     rows = ((a.M + max(1, blocks) - 1) // max(1, blocks) + MR - 1) // MR * MR
     blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
     var units = a.B * a.H * blocks
-    var parts = team.parts(a.B * a.H * a.M * a.S * (a.C + a.N), SMALL, units)
+    var parts = team.parts(multiplications, SMALL, units)
     var sp = (a.S + PANEL - 1) // PANEL * PANEL
     var np = (a.N + PANEL - 1) // PANEL * PANEL
     var packed = a.M > FEW
-    var each = rows * (a.S + 1) + (sp * a.C + np * a.S if packed else 0) + 1
+    var each = rows * a.S + (sp * a.C + np * a.S if packed else 0) + 1
     var zeros = rebind[FP](alloc[Float32](sp + np + a.C + 1))
     for i in range(sp + np + a.C + 1):
         zeros.store(i, Float32(0))
@@ -190,8 +191,7 @@ def attention_run(mut team: Team, a: Job):
     def work(t: Int) {imm}:
         var buffer = alloc[Float32](each)
         var scores = rebind[FP](buffer)
-        var factors = scores + rows * a.S
-        var keys = factors + rows
+        var keys = scores + rows * a.S
         var values = keys + sp * a.C
         var have = -1
         for unit in range(units * t // parts, units * (t + 1) // parts):
@@ -216,13 +216,11 @@ def attention_run(mut team: Team, a: Job):
             first.xs = a.qs.row
             multiply_rows(first, count, 0, tiles, 0, strips_of(a.S))
             for i in range(count):
-                factors.store(i, weigh_scores(a, scores + i * a.S, b, h, m + i))
+                finish_scores(a, scores + i * a.S, b, h, m + i)
             var y = a.y + (b * a.ys.batch + h * a.ys.head + m * a.ys.row)
             var second = product(y, scores, values, zeros, count, a.S, a.N)
             second.ys = a.ys.row
             multiply_rows(second, count, 0, tiles, 0, strips_of(a.N))
-            for i in range(count):
-                scale_row(y + i * a.ys.row, a.N, factors.load(i))
         buffer.free()
 
     share(team, work, parts)

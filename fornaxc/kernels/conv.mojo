@@ -11,6 +11,7 @@ from std.collections import Array
 from std.math import fma, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
+from std.sys.intrinsics import PrefetchOptions, prefetch
 from std.utils.numerics import inf
 from .functions import HIGHEST, error_function, exponential
 from .team import Team, share
@@ -26,9 +27,10 @@ comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
 comptime STRIP = max(PANEL, NV * W)  # channels of a register tile: of one panel, or of four where vectors are as wide as panels
 comptime FEW = 2  # output pixels that have a tile of their own, each number of them
-comptime STREAMS = 4  # panels that such a tile reads at once: memory brings several sooner than one
+comptime STREAMS = 4  # panels that a tile of one pixel reads at once, and one of more a part of them: memory brings several sooner than one
 comptime DW_PIXELS = 8  # of a tile of a depthwise convolution
 comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
+comptime FETCHED = 64  # row tiles up to which each also fetches a part of the weights that are next: more than these wait little for them
 comptime NEARER = 4096  # numbers of w that stay in the first cache
 comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 comptime ACTIVATIONS = 9  # kinds of them, with none
@@ -250,8 +252,27 @@ struct Pixels[MR: Int]:
             self.image += 1
 
 
+struct Ahead(ImplicitlyCopyable):
+    """Where to bring memory into the second cache from while weights are multiplied, and how many numbers further each time."""
+
+    var at: FP
+    var step: Int
+
+    def __init__(out self, at: FP, step: Int = 0):
+        self.at = at
+        self.step = step
+
+    def __init__(out self, a: Args, q: Int, p: Int, pe: Int, tile: Int, tiles: Int):
+        """For one of the `tiles` that the taps p to pe of strip q are for: its part of the weights behind these."""
+        var tap = a.C * PANEL
+        var taps = a.R * a.S
+        var next = (q * STRIP // PANEL * taps + pe) * tap if pe < taps else (q + 1) * STRIP // PANEL * taps * tap
+        self.at = a.w + (next + (pe - p) * tap // tiles * tile)
+        self.step = max(1, PANEL // tiles)
+
+
 @no_inline
-def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool):
+def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool, ahead: Ahead):
     """`mr` output pixels from m0 on by N vectors of channels from k0 on, over the taps p0 to p1 of the filter. Partial sums of earlier taps are in y.
 
     What it reads much of comes by its address: by value, all of it is copied for each tile."""
@@ -271,6 +292,7 @@ def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int
             comptime for i in range(MR):
                 acc[i * N + j] = ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k), a.K - k)
     var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL + k0 % PANEL)
+    var fetched = ahead.at
     var p = p0
     var r = 0 if p0 == 0 else p0 // a.S
     var s = p0 - r * a.S
@@ -288,6 +310,8 @@ def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int
                 if h >= 0 and h < a.H and w >= 0 and w < a.W:
                     ptr[i] = pixels.at[i] + tap
         for c in range(a.C * taps):
+            prefetch[PrefetchOptions().for_read().medium_locality().to_data_cache()](fetched)
+            fetched += ahead.step
             var bv = Array[V, N](fill=V(0))
             comptime for j in range(N):
                 bv[j] = (wp + j * W // PANEL * apart).load[width=W](j * W % PANEL)
@@ -334,10 +358,10 @@ def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int
 
 @no_inline
 def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
-    """Row tiles m_lo to m_hi of the strips of channels q_lo to q_hi; taps are blocked to keep the weights of one strip in cache."""
+    """Row tiles m_lo to m_hi of the strips of channels q_lo to q_hi; taps are blocked to keep the weights of one strip in cache, if they are read again."""
     var dense = is_dense(a)
     var taps = a.R * a.S
-    var block = max(1, 1536 // max(1, a.C))
+    var block = taps if M <= FEW else max(1, 1536 // max(1, a.C))
     var p = 0
     while p < taps:
         var pe = min(taps, p + block)
@@ -356,39 +380,43 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
                         pixels.at[i] = a.x + (m0 + min(i, mr - 1)) * a.xs
                 else:
                     pixels.forward(a, mr)
+                var ahead = Ahead(a.w)
+                if q_hi - q_lo == 1 and m_hi - m_lo <= FETCHED:
+                    ahead = Ahead(a, q_lo, p, pe, t - m_lo, m_hi - m_lo)
                 for q in range(q_lo, q_hi):
-                    columns[MR](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[MR]]](Pointer(to=pixels)), m0, mr, q * STRIP, p, pe, taps)
+                    columns[MR](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[MR]]](Pointer(to=pixels)), m0, mr, q * STRIP, p, pe, taps, ahead)
         p = pe
 
 
 @always_inline
-def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q: Int, p: Int, pe: Int, taps: Int):
+def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q: Int, p: Int, pe: Int, taps: Int, ahead: Ahead):
     """`tile` for a whole strip from channel q on, or for what is left of it."""
     var vectors = min(NV, (a[].K - q + W - 1) // W)
     if vectors == NV:
-        tile[MR, NV](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps)
+        tile[MR, NV](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps, ahead)
     else:
         comptime if NV > 2 and MR > FEW:
             comptime for n in range(2, NV):
                 if vectors == n:
-                    tile[MR, n](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps)
+                    tile[MR, n](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps, ahead)
                     return
         for j in range(vectors):
-            tile[MR, 1](a, pixels, m0, mr, q + j * W, p, pe, p == 0, pe == taps)
+            tile[MR, 1](a, pixels, m0, mr, q + j * W, p, pe, p == 0, pe == taps, ahead)
 
 
 @always_inline
 def streams[few: Int](a: Args, those: Pixels[few], m0: Int, q_lo: Int, q_hi: Int, p: Int, pe: Int, taps: Int):
-    """A few output pixels, `few` of them, by the strips q_lo to q_hi, several at once."""
+    """A few output pixels, `few` of them, by the strips q_lo to q_hi, several at once where a strip is narrow."""
     comptime MANY = max(1, STREAMS * PANEL // STRIP // few)
     var job = rebind[At[Args]](Pointer(to=a))
     var under = rebind[At[Pixels[few]]](Pointer(to=those))  # an argument: it lives as long as this call
+    var ahead = Ahead(a.w)
     var q = q_lo
     while q + MANY <= q_hi and (q + MANY) * STRIP <= a.K:
-        tile[few, MANY * NV](job, under, m0, few, q * STRIP, p, pe, p == 0, pe == taps)
+        tile[few, MANY * NV](job, under, m0, few, q * STRIP, p, pe, p == 0, pe == taps, ahead)
         q += MANY
     while q < q_hi:
-        columns[few](job, under, m0, few, q * STRIP, p, pe, taps)
+        columns[few](job, under, m0, few, q * STRIP, p, pe, taps, ahead)
         q += 1
 
 
@@ -412,7 +440,9 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     var kp = (a0.K + PANEL - 1) // PANEL * PANEL
     var strips = strips_of(a0.K)
     var mt = (M + MR - 1) // MR
-    var unit = STREAMS * PANEL // STRIP if M <= FEW else 1  # strips that stay together
+    var unit = 1  # strips that stay together
+    if M <= FEW:
+        unit = max(1, min(STREAMS * PANEL // STRIP, strips * G // max(1, team.threads)))
     var units = (strips * G + unit - 1) // unit
     var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * units)
     var by_rows = mt >= 16 * parts or units < parts  # else the strips are shared

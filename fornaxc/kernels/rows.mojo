@@ -3,8 +3,8 @@
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
-from std.math import isnan, log, sqrt
-from std.utils.numerics import inf, isfinite, nan
+from std.math import log, sqrt
+from std.utils.numerics import isfinite, nan
 from .conv import FP, IP, V, W, ld, st
 from .functions import exponential
 from .reduce import MAX, SUM, reduce_row
@@ -28,7 +28,7 @@ def grow_row[stored: Bool](y: FP, x: FP, n: Int, top: Float32) -> Float32:
         sums += u
         more += v
         i += 2 * W
-    while i < n:
+    while i < n:  # what the lanes behind the last make is let go
         var grown = exponential(ld(x + i, n - i) - V(top))
         comptime if stored:
             st(y + i, n - i, grown)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +39,8 @@ class Case:
     kernel: str
     operands: list[Array]
     wanted: list[Array]
+    rtol: float = 2e-4
+    atol: float = 2e-5
 
 
 def onnx_run(nodes: list[Any], inputs: dict[str, Array], outputs: list[str], dtype: str = "float32") -> list[Array]:
@@ -85,6 +89,19 @@ def _activation_nodes(kind: str) -> list[Any]:
     raise KeyError(kind)
 
 
+def activation(kind: str, function: Callable[[Array], Array], rtol: float, atol: float) -> Case:
+    """An activation of numbers from end to end, as what follows a convolution that changes nothing, against f64."""
+    special = [np.nan, np.inf, -np.inf, 0.0, 1e-20, -1e-20]
+    x = np.array([*special, *np.linspace(-200, 200, 1001), *np.linspace(-6, 6, 2001)], np.float32)
+    with np.errstate(all="ignore"):
+        wanted = function(x.astype(np.float64)).astype(np.float32)
+    image = x.reshape(1, 1, -1, 1)
+    geometry = (1, 1, 1, 1, 0, 0, 1, 1, 1, KINDS[kind], 0)
+    one = pack_conv_weight(np.ones((1, 1, 1, 1), np.float32), 1)
+    operands = [image, one, np.zeros(1, np.float32), image, integers(*geometry), np.zeros(2, np.float32)]
+    return Case(f"{kind} from end to end", "conv2d", operands, [wanted.reshape(image.shape)], rtol, atol)
+
+
 def conv(
     name: str,
     x: tuple[int, int, int, int],
@@ -128,7 +145,6 @@ def conv(
 
 def conv_cases() -> list[Case]:
     nan, inf = float("nan"), float("inf")
-    far = tuple(np.linspace(-120, 120, 2000))
     return [
         conv("odd channels, stride 2", (1, 3, 17, 15), (24, 3, 3), (2, 2), (1, 1, 1, 1), activation="relu"),
         conv("dilated", (2, 12, 9, 9), (20, 3, 3), pads=(2, 2, 2, 2), dilations=(2, 2), residual=True),
@@ -189,10 +205,13 @@ def conv_cases() -> list[Case]:
         ),
         conv("the last tile has four pixels, and x ends with its page", (1, 64, 4, 4), (20, 3, 3), pads=(1, 1, 1, 1)),
         conv("the last tile has three pixels, without pads", (1, 64, 5, 5), (20, 3, 3), activation="relu"),
-        *(
-            conv(f"{f}, from the least to the greatest", (1, 1, 40, 50), (1, 1, 1), activation=f, poison=far)
-            for f in ("sigmoid", "silu", "gelu")
-        ),
+        activation("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 1e-6, 1e-37),
+        activation("silu", lambda x: x / (1 + np.exp(-x)), 1e-6, 1e-35),
+        activation("gelu", lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / 2**0.5)), 1e-6, 1e-6),
+        conv("two pixels, threads by many strips", (1, 1000, 1, 2), (1000, 1, 1), activation="relu"),
+        conv("one pixel, threads by many strips", (1, 1000, 1, 1), (1030, 1, 1), activation="gelu"),
+        conv("one pixel, groups", (1, 300, 1, 1), (210, 1, 1), groups=3, residual=True),
+        conv("one pixel, threads and groups", (1, 1500, 3, 3), (2100, 3, 3), groups=3),
         conv("NaN, depthwise", (1, 8, 5, 5), (8, 3, 3), groups=8, activation="relu", poison=(nan, inf)),
     ]
 
@@ -204,7 +223,15 @@ def bmm(name: str, batch: int, m: int, k: int, n: int, transposed: bool = False)
 
 
 def bmm_cases() -> list[Case]:
-    sizes = [(1, 1, 1, 1), (3, 7, 5, 33), (2, 70, 64, 130), (1, 50, 300, 65), (12, 17, 64, 17), (1, 1, 200, 500)]
+    sizes = [
+        (1, 1, 1, 1),
+        (3, 7, 5, 33),
+        (2, 70, 64, 130),
+        (1, 50, 300, 65),
+        (12, 17, 64, 17),
+        (1, 1, 200, 500),
+        (3, 2, 40, 90),
+    ]
     empty = [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 0, 5), (2, 3, 4, 0)]
     return [
         bmm(f"bmm {size}{' transposed' * t}".replace("/", ""), *size, bool(t))
@@ -221,13 +248,14 @@ def attention(
     mask: Array | None = None,
     fill: float = 0.0,
     poison: tuple[float, ...] = (),
+    factor: float = 1.0,
 ) -> Case:
-    """`sizes` is (batch, heads, queries, keys, channels, channels of the result); `fewer` heads of keys where they are shared."""
+    """`sizes` is (batch, heads, queries, keys, channels, channels of the result); `fewer` heads of keys where they are shared; values are `factor` as large."""
     batch, heads, m, s, c, n = sizes
     q, k, v = (
         numbers((batch, heads, m, c)),
         numbers((batch, fewer or heads, s, c), 1),
-        numbers((batch, fewer or heads, s, n), 2),
+        numbers((batch, fewer or heads, s, n), 2) * np.float32(factor),
     )
     k.reshape(-1)[: len(poison)] = poison
     q, k, v = (np.ascontiguousarray(a.transpose(LAYOUTS[name])) for a, name in ((q, op.q), (k, op.k), (v, op.v)))
@@ -266,6 +294,16 @@ def attention_cases() -> list[Case]:
         attention("one key", (2, 2, 9, 1, 16, 16), Attention(k="bhcl")),
         attention("threads", (2, 3, 197, 197, 64, 64)),
         attention("threads in a head", (1, 1, 300, 500, 64, 64)),
+        attention("threads, one query in the last tile", (1, 2, 97, 80, 64, 64)),
+        attention("threads, two queries in the last block", (1, 1, 50, 400, 64, 64)),
+        attention(
+            "all barred, one query, spare",
+            (1, 3, 1, 33, 20, 18),
+            Attention(spare=True),
+            mask=seen[1:, :, 2:3],
+            fill=-np.inf,
+        ),
+        attention("values near the greatest number", (1, 1, 5, 40, 8, 8), factor=5e37),
         attention("many keys", (1, 2, 20, 3000, 32, 48)),
         attention("shared heads", (2, 8, 19, 30, 16, 16), fewer=2),
         attention("one head of keys", (2, 6, 19, 30, 16, 16), Attention("blhc", "blhc", "blhc", "blhc"), fewer=1),

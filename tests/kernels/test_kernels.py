@@ -38,7 +38,7 @@ def check(case: Case, found: Sequence[Array]) -> None:
     for one, wanted in zip(found, case.wanted, strict=True):
         assert one.shape == wanted.shape
         assert one.dtype == wanted.dtype
-        np.testing.assert_allclose(one, wanted, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(one, wanted, rtol=case.rtol, atol=case.atol)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from fornaxc.ir.checker import check
 from fornaxc.ir.dims import Dim, static, substitute, symbol
 from fornaxc.ir.graph import Array, Graph, Node, Value
 from fornaxc.ir.interpreter import apply, run
-from fornaxc.ir.ops import ConvNhwc, FromPool, PackConv, Pool, Reduce, Reshape, Slice
+from fornaxc.ir.ops import ConvNhwc, FromPool, MatMul, PackConv, Pool, Reduce, Reshape, Slice
 from fornaxc.ir.types import DType, TensorType
 from fornaxc.lowering import packed, placement  # noqa: F401 packed registers the rules of convolutions and pools
 from fornaxc.lowering.chain_steps import table_of
@@ -181,6 +181,22 @@ def test_only_results_of_chains_have_memory_of_their_own() -> None:
     reshaped = replace(program, nodes=(*program.nodes, Node(Reshape(flat.type.shape), (y,), (flat,))), output_names=())
     assert own_outputs(replace(reshaped, outputs=(flat, kept))) == [True, True]
     assert own_outputs(replace(reshaped, outputs=(flat, y))) == [False, False]
+
+
+def test_what_constants_decide_has_no_memory_of_its_own() -> None:
+    """It may be made once, for all runs."""
+    net = Net(0)
+    x = net.b.input(TensorType(DType.F32, (9, 64)), "x")
+    made = compose.expand(net.b, net.weight(1, 64), (8192, 64))  # too large to be folded
+    outputs = []
+    for start in (x, made):
+        y = start
+        for _ in range(5):
+            y = net.b.emit(MatMul(), y, net.weight(64, 64))
+        outputs.append(y)
+    program = prepack(optimize(net.b.finish(outputs, ["varying", "constant"]), "cpu"))
+    assert sum(isinstance(node.op, ConvNhwc) for chain in find_chains(program) for node in chain) == 10
+    assert own_outputs(program) == [True, False]
 
 
 def test_a_chain_with_many_results_is_left_in_pieces() -> None:
