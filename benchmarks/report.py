@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from typing import Any
 
 from benchmarks.engines import FORNAXC, PEERS
@@ -19,7 +19,7 @@ A ratio is taken block by block, of the block's median to that of the reference'
 median of these ratios and, in brackets, the least and the largest; of times, the median, and in brackets the least and the 95th percentile (of loading and hits, the largest). All engines are kept to the first processors of the machine, as many as there are threads.
 
 Compiling cold is the whole process of `fornaxc compile` with an empty cache, that of MAX included; a hit is the same command again. Of the other engines it is the time from the model's
-file to what can run: onnxruntime's session, OpenVINO's `compile_model`, IREE's import and compilation. Loading is from the engine's import to the first result, in a fresh process.
+file to what can run: onnxruntime's session, OpenVINO's `compile_model`, IREE's import and compilation. Loading is from the call that loads to the first result, in a fresh process whose import of the engine is done; what that takes is the table's last line.
 Compiling and loading may use all processors. OpenVINO computes in f32, as the others do. IREE's flags: `{flags}`."""
 
 
@@ -212,6 +212,10 @@ def _loading(rows: Mapping[str, Mapping[str, Any]]) -> str:
     body = [
         [model, *(_cell(row.get(n), lambda e: _seconds(e["load"])) for n in engines)] for model, row in rows.items()
     ]
+    imports = {n: [row[n]["import"]["median"] for row in rows.values() if "import" in row.get(n, {})] for n in engines}
+    body.append(
+        ["the import before, once a process", *(f"{median(imports[n]):.3f}" if imports[n] else "" for n in engines)]
+    )
     return table(["model", *(f"{TITLES[n]}, s" for n in engines)], body)
 
 

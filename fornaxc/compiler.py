@@ -39,11 +39,11 @@ class Request:
     choice: Choice = WHOLE
 
     def options(self) -> dict[str, Any]:
-        """The options that change the compiled program."""
+        """The options that change the compiled program: on a CPU all levels of optimization are one."""
         return {
             "host_fallback": self.host_fallback,
             "disabled_passes": sorted(self.disabled_passes),
-            "optimization": self.optimization,
+            "optimization": 1 if self.target.device == "cpu" else self.optimization,
         }
 
 

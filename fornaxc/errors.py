@@ -84,5 +84,6 @@ class CacheError(FornaxError):
 
 def first_line(error: Exception) -> str:
     """What an error says in short."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = next((i for i, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)  # what ends so goes on
+    return " ".join(lines[: first + 1])[:300] if lines else type(error).__name__

@@ -14,7 +14,7 @@ import numpy as np
 
 from fornaxc.artifact import Artifact, check_runnable, open_artifact
 from fornaxc.cache import media
-from fornaxc.errors import ToolchainError, first_line
+from fornaxc.errors import ToolchainError, UsageError, first_line
 from fornaxc.ir.dims import parse_dim
 from fornaxc.ir.graph import Array, Constraint
 from fornaxc.ir.small import restored, stored
@@ -25,6 +25,7 @@ from fornaxc.timers import first_run
 
 PLAIN = frozenset(t for t in DType if t.numpy.kind in "iufb" and t.numpy.isbuiltin == 1)
 """The types that numpy itself has, so that DLPack carries them."""
+_started_in: set[int] = set()  # the processes in which MAX was started: this one and what it was forked from
 JUDGED = 64  # sets of types and shapes of inputs that a model remembers
 
 
@@ -83,6 +84,7 @@ class Model:
 
     def execute(self, buffers: Sequence[Any]) -> list[Any]:
         """Start the program, whose results a GPU may still be computing when this returns: `synchronize` waits for them."""
+        check_process()
         try:
             with self._around_run():
                 results: list[Any] = self._engine.execute(*buffers)
@@ -120,10 +122,13 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     """Load an artifact on the device of its target.
 
     `threads` bounds the threads of CPU kernels by the processors that this process may use (Linux only; MAX's own setting
-    aborts the process): it is process-wide and works for the first load only. Raises ArtifactError for a damaged artifact or one made for another MAX version or target.
+    aborts the process): it is process-wide and works for the first load only. Raises ArtifactError for a damaged artifact or one made for another MAX version or target, UsageError
+    in a process forked from one that had loaded a model.
     """
     artifact = open_artifact(Path(path))
     check_runnable(artifact)
+    check_process()
+    _started_in.add(os.getpid())
     types, arrays = artifact.weights()
     use_processors(threads)
 
@@ -143,6 +148,16 @@ def load(path: str | Path, *, threads: int | None = None) -> Model:
     except Exception as error:
         raise ToolchainError(f"MAX cannot load {path}: {first_line(error)}", code="FX511") from error
     return Model(artifact, model, device, (arrays, registry, session))
+
+
+def check_process() -> None:
+    """UsageError in a process that was forked from one that had loaded a model: MAX's threads stayed there, and a run would wait for them forever."""
+    if _started_in and os.getpid() not in _started_in:
+        raise UsageError(
+            "this process was forked from one that had loaded a model, and lacks the threads of MAX",
+            code="FX265",
+            hint="let multiprocessing start processes by 'spawn' or 'forkserver', or load no model before they are forked",
+        )
 
 
 def use_processors(count: int | None) -> None:

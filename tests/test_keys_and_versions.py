@@ -67,10 +67,15 @@ def test_what_the_code_does_not_depend_on_is_the_same_key(sources: Path) -> None
     ],
 )
 def test_an_option_of_the_code_is_another_key(sources: Path, change: dict[str, Any], part: str) -> None:
-    request = Request(parse_target("cpu"))
+    request = Request(parse_target("amd"))
     found = changed(code_key_parts("graph", request), code_key_parts("graph", replace(request, **change)))
     assert [name for name in found if name.startswith(part)] == found != []
     assert changed(code_key_parts("graph", request), code_key_parts("other", request)) == ["graph"]
+
+
+def test_on_a_cpu_all_levels_of_optimization_are_one(sources: Path) -> None:
+    request = Request(parse_target("cpu"))
+    assert changed(code_key_parts("graph", request), code_key_parts("graph", replace(request, optimization=3))) == []
 
 
 SOURCE = {"format": "onnx", "digest": "sha256:0", "external": {"w.bin": "sha256:1"}}

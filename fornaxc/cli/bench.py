@@ -105,7 +105,7 @@ def _kernels(kernels: dict[str, Any]) -> list[str]:
         return []
     left = len(kernels["fused"]) - len(shown)
     return [
-        f"{kernels['calls']} kernels, by what each fuses{f' ({left} kinds more in --json)' if left else ''}:",
+        f"{kernels['calls']} {'kernel' if kernels['calls'] == 1 else 'kernels'}, by what each fuses{f' ({left} kinds more in --json)' if left else ''}:",
         table([_kernel(k) for k in shown], indent=2),
         f"time of each kernel: not available: {kernels['reason']}",
     ]

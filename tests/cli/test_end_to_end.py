@@ -219,6 +219,31 @@ def test_python_runs_the_artifact(shop: Workshop) -> None:
     assert done.stdout == "x (4, 5)\n", done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_is_told_that_it_cannot_run(shop: Workshop) -> None:
+    """It would wait forever."""
+    script = (
+        "import os, numpy, fornaxc\n"
+        "from fornaxc.errors import FornaxError\n"
+        f"load, x = (lambda: fornaxc.load({str(shop.artifact)!r})), numpy.zeros((4, 5), numpy.float32)\n"
+        "model = load()\n"
+        "if os.fork() == 0:\n"
+        "    for act in (lambda: model(x=x), load):\n"
+        "        try:\n"
+        "            act()\n"
+        "        except FornaxError as error:\n"
+        "            print(error.code, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(model(x=x)['y'].shape, flush=True)\n"
+        "os._exit(0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "FX265\nFX265\n(4, 5)\n", done.stderr
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the counters are Linux's")
 def test_no_thread_wakes_all_the_time_beside_a_model_that_has_run(shop: Workshop) -> None:
     script = (
