@@ -168,12 +168,13 @@ class Refusal(Exception):
 
 
 def command(words: list[str], timeout: float = 1800) -> str:
-    """What a command prints. `Refusal` with its last words where it fails."""
+    """What a command prints. `Refusal` with the first error that it tells where it fails, or with its last words."""
     try:
         return subprocess.run(words, check=True, capture_output=True, text=True, timeout=timeout).stdout
     except subprocess.CalledProcessError as error:
         lines = [line for line in (error.stderr or error.stdout).splitlines() if line.strip()]
-        raise Refusal((lines or [f"{words[0]} ended with status {error.returncode}"])[-1][:300]) from None
+        told = [line[line.index("error:") :] for line in lines if "error:" in line]
+        raise Refusal([*told[:1], *lines[-1:], f"{words[0]} ended with status {error.returncode}"][0][:300]) from None
     except subprocess.TimeoutExpired:
         raise Refusal(f"{Path(words[0]).name} took longer than {timeout:g} s") from None
     except OSError as error:

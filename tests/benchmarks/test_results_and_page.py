@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +17,7 @@ from onnx import parser
 
 from benchmarks import runner
 from benchmarks.catalogue import Given, Model, Unavailable, select, unmatched
-from benchmarks.engines import FORNAXC, PEERS, Refusal
+from benchmarks.engines import FORNAXC, PEERS, Refusal, command
 from benchmarks.measures import Bench
 from benchmarks.report import latency_table, render, table
 from benchmarks.results import Foreign, Results
@@ -245,3 +247,17 @@ def test_models_are_chosen_by_name() -> None:
 
 def test_a_table() -> None:
     assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n|---|---:|\n| x | 1 |"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("m.mlir:3:5: error: no such operation\n  x = op\n      ^\n", "error: no such operation"),
+        ("stopped\nfor want of memory\n", "for want of memory"),
+        ("", f"{sys.executable} ended with status 1"),
+    ],
+)
+def test_a_command_that_fails_is_told_by_its_first_error(words: str, told: str) -> None:
+    script = f"import sys; sys.stderr.write({words!r}); sys.exit(1)"
+    with pytest.raises(Refusal, match=f"^{re.escape(told)}$"):
+        command([sys.executable, "-c", script])
