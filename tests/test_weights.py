@@ -38,7 +38,15 @@ def test_large_weights_are_written_by_parts(monkeypatch: pytest.MonkeyPatch, ord
 
 
 @pytest.mark.parametrize(
-    ("shape", "groups"), [((300, 3, 2, 2), 1), ((150, 5, 1, 1), 2), ((64, 2, 1, 3), 1), ((6, 1, 3, 3), 6)]
+    ("shape", "groups"),
+    [
+        ((300, 3, 2, 2), 1),
+        ((150, 5, 1, 1), 2),
+        ((64, 2, 1, 3), 1),
+        ((6, 1, 3, 3), 6),
+        ((4, 0, 3, 3), 1),
+        ((0, 4, 1, 1), 1),
+    ],
 )
 def test_panels_do_not_depend_on_how_many_are_packed_together(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], groups: int

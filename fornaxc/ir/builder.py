@@ -109,7 +109,9 @@ class GraphBuilder:
         return value
 
     def weight(self, type: TensorType, load: Callable[[], Array], name: str = "") -> Value:
-        """A constant whose bytes stay outside the program."""
+        """A constant whose bytes stay outside the program, if there are any: MAX takes no empty one from there."""
+        if 0 in type.shape:
+            return self.literal(np.zeros([static(d) for d in type.shape], type.dtype.numpy), name)
         return self._constant(type, load, False, name)
 
     def adopt(self, constant: Constant) -> Value:

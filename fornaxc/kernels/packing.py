@@ -33,6 +33,9 @@ def pack_conv_weight(w: Array, groups: int) -> Array:
 def conv_weight_parts(w: Array, groups: int) -> Iterator[Array]:
     """What `pack_conv_weight` gives, whole panels at a time: no more than `PART_BYTES` where a panel is not larger itself."""
     k, c, r, s = w.shape
+    if w.size == 0:
+        yield np.zeros(0, w.dtype)
+        return
     if is_depthwise(w.shape, groups):
         yield np.ascontiguousarray(w[:, 0].transpose(1, 2, 0)).reshape(-1)
         return
@@ -57,6 +60,8 @@ def _panels(filters: Array) -> Array:
 def unpack_conv_weight(packed: Array, shape: tuple[int, ...], groups: int) -> Array:
     """The inverse of `pack_conv_weight`, for filters of `shape` [K, C/groups, R, S]."""
     k, c, r, s = shape
+    if 0 in shape:
+        return np.zeros(shape, packed.dtype)
     if is_depthwise(shape, groups):
         return np.ascontiguousarray(packed.reshape(r, s, k).transpose(2, 0, 1)[:, None])
     filled = packed.reshape(groups, -1, r, s, c, PANEL).transpose(0, 1, 5, 4, 2, 3)

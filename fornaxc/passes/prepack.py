@@ -128,7 +128,8 @@ def _captured(node: Node) -> tuple[Value, ...]:
 
 def _constant_of(node: Node, index: int, value: Value, sources: tuple[Constant, ...]) -> Constant:
     names = [s.name for s in sources if s.name]
-    literal = all(s.literal for s in sources) and value.type.nbytes <= LITERAL_BYTES
+    size = value.type.nbytes
+    literal = size == 0 or (size <= LITERAL_BYTES and all(s.literal for s in sources))
     parts = _parts(node.op, sources)
     return Constant(value.type, _loader(node, index, sources), literal, names[0] if names else "", parts)
 

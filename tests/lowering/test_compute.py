@@ -189,6 +189,8 @@ def add_packed_convolutions() -> None:
 
     conv("plain", (2, 9, 7, 20), (40, 20, 3, 3), packed=True)
     conv("computed", (2, 9, 7, 20), (70, 20, 3, 3))
+    conv("no_channels", (1, 6, 6, 0), (4, 0, 3, 3), packed=True)
+    conv("no_filters", (1, 6, 6, 4), (0, 4, 3, 3), packed=True)
     conv("grouped", (1, 8, 8, 6), (8, 3, 3, 3), groups=2)
     conv("depthwise", (1, 9, 8, 20), (20, 1, 3, 3), groups=20)
     conv("uneven", (1, 9, 8, 5), (17, 5, 2, 3), low=(0, 2), high=(2, 1), strides=(2, 1), dilations=(2, 1))
