@@ -104,7 +104,7 @@ def own_outputs(graph: Graph) -> list[bool]:
         return value
 
     made = [seen_through(v) for v in graph.outputs]
-    #     results &= _varying(graph)= _varying(graph)
+    results &= _varying(graph)
     return [v in results and made.count(v) == 1 for v in made]
 
 
