@@ -325,7 +325,7 @@ def test_another_process_compiles_with_the_kernels_that_the_first_one_built(shop
     kernels = shop.folder / "cache" / "v1" / "toolchain" / "kernels"
     before = {p: p.stat().st_mtime_ns for p in kernels.rglob("*.mojoc")}
     assert len(before) == 1
-    document = shop.fornaxc("compile", shop.model, "--no-pass", "cse", "-o", tmp_path / "m.fxa")
+    document = shop.fornaxc("compile", shop.model, "--no-pass", "share-common", "-o", tmp_path / "m.fxa")
     assert (document["cache"], document["code"]) == ("miss", "miss")
     assert {p: p.stat().st_mtime_ns for p in kernels.rglob("*.mojoc")} == before
 
