@@ -172,11 +172,11 @@ def few_rows(a: Job, b: Int, h: Int, scores: FP):
 def attention_run(mut team: Team, a: Job):
     var rows = max(MR, min(MOST_ROWS, SCORES // max(1, a.S) // MR * MR))
     var multiplications = a.B * a.H * a.M * a.S * (a.C + a.N)
-    var blocks = (a.M + rows - 1) // rows
+    var blocks = max(1, (a.M + rows - 1) // rows)
     if team.threads > 1 and multiplications >= SMALL:  # two for each part of a team, so that parts differ little
         var wanted = (2 * FINE * team.threads + a.B * a.H - 1) // (a.B * a.H)
         blocks = max(blocks, min(wanted, a.M // LEAST_ROWS))
-    rows = ((a.M + max(1, blocks) - 1) // max(1, blocks) + MR - 1) // MR * MR
+    rows = ((a.M + blocks - 1) // blocks + MR - 1) // MR * MR
     blocks = 1 if a.M <= FEW else (a.M + rows - 1) // rows
     var units = a.B * a.H * blocks
     var parts = team.parts(multiplications, SMALL, units)

@@ -62,6 +62,13 @@ class Workshop:
         document["stderr"] = done.stderr
         return document
 
+    def python(self, script: str) -> subprocess.CompletedProcess[str]:
+        """What a Python program prints, and how it ends."""
+        return subprocess.run(
+            [sys.executable, "-c", script],
+            env=self.environment, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+
 
 def write_model(path: Path, seed: int) -> tuple[Any, Any]:
     """Write the model with random weights; returns them. It has nothing that MAX takes long to compile."""
@@ -213,9 +220,7 @@ def test_python_runs_the_artifact(shop: Workshop) -> None:
         "print(model.inputs[0].name, model(x=numpy.zeros((4, 5), numpy.float32))['y'].shape, flush=True)\n"
         "os._exit(0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
-    )
+    done = shop.python(script)
     assert done.stdout == "x (4, 5)\n", done.stderr
 
 
@@ -238,9 +243,7 @@ def test_a_forked_process_is_told_that_it_cannot_run(shop: Workshop) -> None:
         "print(model(x=x)['y'].shape, flush=True)\n"
         "os._exit(0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = shop.python(script)
     assert done.stdout == "FX265\nFX265\n(4, 5)\n", done.stderr
 
 
@@ -259,9 +262,7 @@ def test_no_thread_wakes_all_the_time_beside_a_model_that_has_run(shop: Workshop
         "print(wakes() - before, flush=True)\n"
         "os._exit(0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
-    )
+    done = shop.python(script)
     assert int(done.stdout) < 200, done.stderr
 
 
@@ -293,9 +294,7 @@ def test_results_stay_what_they_were(shop: Workshop, tmp_path: Path) -> None:
         "    y = x @ w[0] @ w[1] @ w[2]\n"
         "    print(abs(r['y'] - y).max() < 1e-3 * abs(y).max(), abs(r['z'] - y @ w[3] @ w[4]).max() < 1e-3 * abs(y).max() * 9)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=shop.environment, capture_output=True, text=True, check=False
-    )
+    done = shop.python(script)
     assert (done.stdout, done.returncode) == ("False True\n" + 6 * "True True\n", 0), done.stderr
 
 
