@@ -57,7 +57,7 @@ def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
     for tap in cartesian(*(range(k) for k in window)):
         seen = padded
         for axis in range(rank):
-            seen = _seen(c, seen, axis + 2, tap[axis], out[axis + 2], op.strides[axis], op.dilations[axis])
+            seen = seen_along(c, seen, axis + 2, tap[axis], out[axis + 2], op.strides[axis], op.dilations[axis])
         rows = c.reshape(seen, [batch, op.groups, depth, product(out[2:])])
         at = c.literal(np.array(tap))
         filter = c.slice(taps, at, c.literal(np.array(tap) + 1), range(3, 3 + rank))
@@ -68,7 +68,7 @@ def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
     return c.cast(c.reshape(total, out), x.dtype)
 
 
-def _seen(c: ExportContext, padded: Tensor, axis: int, tap: int, out: Dim, stride: int, dilation: int) -> Tensor:
+def seen_along(c: ExportContext, padded: Tensor, axis: int, tap: int, out: Dim, stride: int, dilation: int) -> Tensor:
     """What one position of a window sees along an axis."""
     start = tap * dilation
     return c.slice(padded, c.size(start), c.size(start + (out - 1) * stride + 1), [axis], [stride])
@@ -110,7 +110,7 @@ def _pool(c: ExportContext, op: Pool, x: Tensor) -> Tensor:
     x = c.emit("Pad", x, c.shape(pads), fill, mode="constant") if any(pads) else x
     for index, size in enumerate(op.window):
         axis = first + index
-        seen = [_seen(c, x, axis, tap, out[axis], op.strides[index], op.dilations[index]) for tap in range(size)]
+        seen = [seen_along(c, x, axis, tap, out[axis], op.strides[index], op.dilations[index]) for tap in range(size)]
         x = seen[0]
         for part in seen[1:]:
             x = extreme(c, "max", x, part) if op.fn == "max" else c.emit("Add", x, part)

@@ -1,4 +1,4 @@
-"""Products of 8-bit integers: in i32, since u8 by s8 overflows in onnxruntime on some processors, then rescaled."""
+"""Products and windows of 8-bit integers: sums in i32, since u8 by s8 overflows in onnxruntime on some processors, then rescaled."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import numpy as np
 from fornaxc.export import floats
 from fornaxc.export.context import ExportContext, Tensor
 from fornaxc.export.elementwise import saturated
+from fornaxc.export.linear import seen_along
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
 from fornaxc.ir.dims import static
-from fornaxc.ir.ops import QuantizedLinear
+from fornaxc.ir.ops import Im2col, QuantizedLinear
 from fornaxc.ir.types import DType
 
 
@@ -38,3 +39,19 @@ def _unpacked(c: ExportContext, op: QuantizedLinear, w: Tensor) -> Tensor:
     whole = c.reshape(c.emit("Transpose", w, perm=[1, 3, 0, 2]), [quads * depth, panels * width])
     ends = c.literal(np.array([static(input_type(c).shape[1]), op.columns], np.int64))
     return c.slice(whole, c.literal(np.zeros(2, np.int64)), ends, (0, 1))
+
+
+@export(Im2col)
+def _im2col(c: ExportContext, op: Im2col, x: Tensor, fill: Tensor) -> Tensor:
+    """The slice that each tap of the window sees, side by side."""
+    out = op.windows(input_type(c))
+    pads = c.literal(np.array([0, *op.low, 0, 0, *op.high, 0], np.int64))
+    padded = c.emit("Pad", x, pads, fill, mode="constant")
+    taps = []
+    for tap in np.ndindex(*op.window):
+        seen = padded
+        for axis in range(2):
+            seen = seen_along(c, seen, axis + 1, tap[axis], out[axis], op.strides[axis], op.dilations[axis])
+        taps.append(seen)
+    assert c.node is not None
+    return c.reshape(c.emit("Concat", *taps, axis=3), c.node.outputs[0].type.shape)

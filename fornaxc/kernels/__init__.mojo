@@ -6,6 +6,7 @@ from .concat import *
 from .conv import *
 from .gpu_gemm import *
 from .gpu_pool import *
+from .im2col import *
 from .local_norm import *
 from .pool import *
 from .product import *

@@ -15,7 +15,7 @@ comptime SMALL = 1 << 17  # bytes below which one thread is quicker
 
 
 @always_inline
-def _copy(y: Bytes, x: Bytes, n: Int):
+def copy_bytes(y: Bytes, x: Bytes, n: Int):
     """n bytes."""
     var i = 0
     while i + 64 <= n:
@@ -47,7 +47,7 @@ def concat_run(y: Bytes, sources: Sources, widths: Widths, count: Int, rows: Int
                 var width = widths[unsafe_offset=i]
                 var lo = 0 if by_rows else width * t // threads
                 var hi = width if by_rows else width * (t + 1) // threads
-                _copy(place + lo, sources[unsafe_offset=i] + (row * width + lo), hi - lo)
+                copy_bytes(place + lo, sources[unsafe_offset=i] + (row * width + lo), hi - lo)
                 place += width
 
     if threads == 1:

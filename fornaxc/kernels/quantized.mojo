@@ -22,6 +22,7 @@ comptime BYTES = P[DType.uint8]
 comptime INTS = P[DType.int32]
 comptime L = simd_width_of[DType.int32]()
 comptime I = SIMD[DType.int32, L]
+comptime F = SIMD[DType.float32, L]
 comptime X86_DOT = CompilationTarget.is_x86() and CompilationTarget.has_vnni() and L >= 8
 comptime ARM_DOT = CompilationTarget.has_neon_int8_dotprod()
 comptime X86_PAIRS = CompilationTarget.is_x86() and L >= 8
@@ -105,19 +106,19 @@ def _dot(sums: I, x: SIMD[STAGED, 4 * COLUMNS], w: SIMD[DType.int8, 4 * COLUMNS]
 
 
 @always_inline
-def _ld[dtype: DType, //](p: P[dtype], n: Int) -> SIMD[dtype, COLUMNS]:
+def _ld[dtype: DType, //](p: P[dtype], n: Int) -> SIMD[dtype, L]:
     """The first n lanes at p; zeros after them."""
-    if n >= COLUMNS:
-        return p.load[width=COLUMNS]()
-    var v = SIMD[dtype, COLUMNS](0)
+    if n >= L:
+        return p.load[width=L]()
+    var v = SIMD[dtype, L](0)
     for i in range(n):
         v[i] = p.load(i)
     return v
 
 
 @always_inline
-def _st[dtype: DType, //](p: P[dtype], n: Int, v: SIMD[dtype, COLUMNS]):
-    if n >= COLUMNS:
+def _st[dtype: DType, //](p: P[dtype], n: Int, v: SIMD[dtype, L]):
+    if n >= L:
         p.store(v)
     else:
         for i in range(n):
@@ -130,51 +131,49 @@ def _at[dtype: DType](p: BYTES, index: Int) -> P[dtype]:
 
 
 @always_inline
-def _bounded(v: SIMD[DType.float32, COLUMNS], low: Float32, high: Float32) -> SIMD[DType.int32, COLUMNS]:
-    comptime F = SIMD[DType.float32, COLUMNS]
+def _bounded(v: F, low: Float32, high: Float32) -> I:
     var above = v.lt(F(low)).select(F(low), v)
     var inside = above.gt(F(high)).select(F(high), above)
     return isnan(v).select(F(0), inside).cast[DType.int32]()
 
 
 @no_inline
-def _finish(a: Quantized, m: Int, c: Int, products: SIMD[DType.int32, COLUMNS]):
-    """Takes the zero points out of the sums of one row, rescales and stores them; `c` is the first column."""
-    comptime F = SIMD[DType.float32, COLUMNS]
-    comptime C = SIMD[DType.int32, COLUMNS]
-    var n = a.N - c
-    var at = m * a.N + c
-    var total = products - C(a.zero) * _ld(a.sums + c, n)
-    if a.shifted:
-        total -= C(a.row_sums.load(m)) * _ld(a.w_zero + c, n)
-    if a.kind == 1:
-        _st(_at[DType.int32](a.y, at), n, total)
-        return
-    var v = total.cast[DType.float32]() * _ld(a.scale + c, n) + _ld(a.bias + c, n)
-    if a.relu:
-        v = v.lt(F(0)).select(F(0), v)
-    if a.kind == 0:
-        _st(_at[DType.float32](a.y, at), n, v)
-        return
-    var q = round(v / F(a.y_scale)) + F(a.y_zero)
-    if a.kind == 2:
-        _st(_at[DType.uint8](a.y, at), n, _bounded(q, 0, 255).cast[DType.uint8]())
-    else:
-        _st(_at[DType.int8](a.y, at), n, _bounded(q, -128, 127).cast[DType.int8]())
+def _finish[kind: Int](y: BYTES, products: INTS, a: Quantized, total: Int32, c0: Int, columns: Int):
+    """Takes the zero points out of the `products` of one row from column c0 on, whose bytes have the sum `total`, rescales and stores them."""
+    for i in range(0, columns, L):
+        var c = c0 + i
+        var n = columns - i
+        var exact = products.load[width=L](i) - I(a.zero) * _ld(a.sums + c, n)
+        if a.shifted:
+            exact -= I(total) * _ld(a.w_zero + c, n)
+        comptime if kind == 1:
+            _st(_at[DType.int32](y, c), n, exact)
+            continue
+        var v = exact.cast[DType.float32]() * _ld(a.scale + c, n) + _ld(a.bias + c, n)
+        if a.relu:
+            v = v.lt(F(0)).select(F(0), v)
+        comptime if kind == 0:
+            _st(_at[DType.float32](y, c), n, v)
+            continue
+        var q = round(v / F(a.y_scale)) + F(a.y_zero)
+        comptime if kind == 2:
+            _st(_at[DType.uint8](y, c), n, _bounded(q, 0, 255).cast[DType.uint8]())
+        else:
+            _st(_at[DType.int8](y, c), n, _bounded(q, -128, 127).cast[DType.int8]())
 
 
 @no_inline
-def quantized_tile[R: Int, N: Int](a: Quantized, m0: Int, mr: Int, c0: Int):
-    """R rows, of which `mr` are there, by N vectors of columns from c0 on."""
+def quantized_tile[R: Int, N: Int](products: INTS, staged: P[STAGED], w: P[DType.int8], quads: Int, mr: Int, c0: Int):
+    """Sums of R staged rows, of which `mr` are there, by N vectors of columns from c0 on: to `products` [R, GROUP]."""
     var sums = Array[I, R * N](fill=I(0))
-    var rows = Array[P[STAGED], R](fill=a.staged)
-    var columns = Array[P[DType.int8], N](fill=a.w)
+    var rows = Array[P[STAGED], R](fill=staged)
+    var columns = Array[P[DType.int8], N](fill=w)
     comptime for i in range(R):
-        rows[i] = a.staged + (m0 + min(i, mr - 1)) * 4 * a.quads
+        rows[i] = staged + min(i, mr - 1) * 4 * quads
     comptime for j in range(N):
         var c = c0 + j * COLUMNS
-        columns[j] = a.w + (c // WIDTH * a.quads * WIDTH + c % WIDTH) * 4
-    for q in range(a.quads):
+        columns[j] = w + (c // WIDTH * quads * WIDTH + c % WIDTH) * 4
+    for q in range(quads):
         var weights = Array[SIMD[DType.int8, 4 * COLUMNS], N](fill=SIMD[DType.int8, 4 * COLUMNS](0))
         comptime for j in range(N):
             weights[j] = (columns[j] + q * 4 * WIDTH).load[width = 4 * COLUMNS]()
@@ -184,37 +183,50 @@ def quantized_tile[R: Int, N: Int](a: Quantized, m0: Int, mr: Int, c0: Int):
             comptime for j in range(N):
                 sums[i * N + j] = _dot(sums[i * N + j], x, weights[j])
     comptime for i in range(R):
-        if i < mr:
-            comptime for j in range(N):
-                var c = c0 + j * COLUMNS
-                if c < a.N:
-                    comptime if SHARES == 2:
-                        var pairs = sums[i * N + j].deinterleave()
-                        comptime C = SIMD[DType.int32, COLUMNS]
-                        _finish(a, m0 + i, c, rebind[C](pairs[0]) + rebind[C](pairs[1]))
-                    else:
-                        _finish(a, m0 + i, c, rebind[SIMD[DType.int32, COLUMNS]](sums[i * N + j]))
+        comptime for j in range(N):
+            var to = products + (i * GROUP + j * COLUMNS)
+            comptime if SHARES == 2:
+                var pairs = sums[i * N + j].deinterleave()
+                comptime C = SIMD[DType.int32, COLUMNS]
+                to.store(rebind[C](pairs[0]) + rebind[C](pairs[1]))
+            else:
+                to.store(rebind[SIMD[DType.int32, COLUMNS]](sums[i * N + j]))
 
 
 @no_inline
 def _group(a: Quantized, t0: Int, t1: Int, first: Int, end: Int):
-    """Tiles t0 to t1 of rows, columns `first` to `end`."""
+    """Tiles t0 to t1 of rows, the columns from `first` on that are there, no more than a group; `end` is where the padded ones end."""
+    var products = rebind[INTS](alloc[Int32](TILE_ROWS * GROUP))
     for t in range(t0, t1):
         var m0 = t * TILE_ROWS
         var mr = min(TILE_ROWS, a.M - m0)
+        var staged = a.staged + m0 * 4 * a.quads
         var c = first
         while c + NV * COLUMNS <= end:
             if mr == 1:  # bound by the weights: no arithmetic on rows that are not there
-                quantized_tile[1, NV](a, m0, mr, c)
+                quantized_tile[1, NV](products + (c - first), staged, a.w, a.quads, mr, c)
             else:
-                quantized_tile[TILE_ROWS, NV](a, m0, mr, c)
+                quantized_tile[TILE_ROWS, NV](products + (c - first), staged, a.w, a.quads, mr, c)
             c += NV * COLUMNS
         while c < end:
             if mr == 1:
-                quantized_tile[1, 1](a, m0, mr, c)
+                quantized_tile[1, 1](products + (c - first), staged, a.w, a.quads, mr, c)
             else:
-                quantized_tile[TILE_ROWS, 1](a, m0, mr, c)
+                quantized_tile[TILE_ROWS, 1](products + (c - first), staged, a.w, a.quads, mr, c)
             c += COLUMNS
+        var columns = min(a.N, end) - first
+        for i in range(mr):
+            var m = m0 + i
+            var row = products + i * GROUP
+            if a.kind == 0:
+                _finish[0](a.y + m * a.N * 4, row, a, a.row_sums.load(m), first, columns)
+            elif a.kind == 1:
+                _finish[1](a.y + m * a.N * 4, row, a, a.row_sums.load(m), first, columns)
+            elif a.kind == 2:
+                _finish[2](a.y + m * a.N, row, a, a.row_sums.load(m), first, columns)
+            else:
+                _finish[3](a.y + m * a.N, row, a, a.row_sums.load(m), first, columns)
+    products.free()
 
 
 @always_inline

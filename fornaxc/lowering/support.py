@@ -13,6 +13,7 @@ from fornaxc.ir.ops import (
     DynamicRange,
     DynamicReshape,
     If,
+    Im2col,
     PackedRecurrence,
     QuantizedLinear,
     TopK,
@@ -83,7 +84,7 @@ def _reason(node: Node, device_kind: str, known: set[str]) -> str | None:
         if fresh:
             return "its branches give results of different sizes"
     if device_kind == "gpu":
-        if isinstance(node.op, Attention | PackedRecurrence | QuantizedLinear):
+        if isinstance(node.op, Attention | Im2col | PackedRecurrence | QuantizedLinear):
             return "this operation is one of the CPU's own kernels"
         if isinstance(node.op, TopK) and isinstance(node.op.k, DimExpr):
             return "on a GPU the k of top_k must be known when the model is compiled"

@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 
 from benchmarks.graphs import recurrent, transformers
+from benchmarks.graphs.quantized import residual
 
 SMALL: dict[str, Any] = {"layers": 2, "width": 16, "heads": 2}
 
@@ -54,6 +55,7 @@ def test_one_token_after_a_cache_gives_what_the_whole_text_gives() -> None:
     [
         (transformers.vision(**SMALL, side=32), {"pixels": np.ones((2, 3, 32, 32), np.float32)}, (2, 1000)),
         (transformers.speech(**SMALL, frames=20), {"features": np.ones((1, 80, 20), np.float32)}, (1, 10, 16)),
+        (residual(32), {"pixels": np.ones((1, 3, 32, 32), np.float32)}, (1, 1000)),
         (recurrent.tagger(layers=2, hidden=8, vocabulary=50), {"ids": ids(2, 7)}, (2, 7, 32)),
     ],
 )

@@ -40,6 +40,7 @@ from fornaxc.ir.ops import (
     GatherNd,
     Gru,
     If,
+    Im2col,
     Iota,
     LayerNorm,
     LocalResponseNorm,
@@ -457,6 +458,13 @@ def add_quantized() -> None:
             vectors += [np.array([0.25], np.float32), np.array([3], np.float32)]
         data = x if signed else x.view(np.uint8)
         add(f"quantized_linear_{dtype}", one(op), data, w, *vectors, shapes=[["m", inner]])
+
+    for name, op in {
+        "padded": Im2col((3, 2), (2, 1), (1, 0), (2, 1), (1, 1)),
+        "dilated": Im2col((2, 3), (1, 2), (0, 2), (0, 2), (3, 2)),
+    }.items():
+        image = rng.integers(-128, 128, (2, 7, 6, 3)).astype(np.int8)
+        add(f"im2col_{name}", one(op), image, np.array(5, np.int8), shapes=[["n", "h", "w", 3], []])
 
 
 def add_attention() -> None:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from fornaxc.ir.ops.attention import LAYOUTS, Attention
 from fornaxc.ir.ops.nn import LocalResponseNorm
 from fornaxc.ir.ops.packed import ACTIVATIONS
-from fornaxc.ir.ops.quantized import QuantizedLinear, packed_shape
+from fornaxc.ir.ops.quantized import Im2col, QuantizedLinear, packed_shape
 from fornaxc.ir.types import DType
 from fornaxc.kernels.packing import RECURRENT_ACTIVATIONS, pack_conv_weight, pack_gru_weight, pack_matrix_weight
 
@@ -687,6 +687,40 @@ def quantized_cases() -> list[Case]:
     return found
 
 
+def im2col(
+    name: str,
+    shape: tuple[int, int, int, int],
+    window: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    low: tuple[int, int] = (0, 0),
+    high: tuple[int, int] = (0, 0),
+    dilations: tuple[int, int] = (1, 1),
+    kind: str = "u",
+) -> Case:
+    """The windows of an image of bytes; the IR's own operation tells what they are."""
+    dtype = CODES[kind].numpy
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(shape).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    fill = np.array([limits.max - 9], dtype)
+    (wanted,) = Im2col(window, strides, low, high, dilations).evaluate(x, fill.reshape(()))
+    geometry = integers(*window, *strides, *low, *high, *dilations)
+    return Case(name, f"im2col_{kind}", [x, fill, geometry, np.zeros_like(wanted)], [wanted], 0, 0)
+
+
+def im2col_cases() -> list[Case]:
+    return [
+        im2col("windows", (2, 9, 7, 5), (3, 2)),
+        im2col("windows of one pixel, strides", (1, 5, 8, 64), (1, 1), (2, 3), kind="b"),
+        im2col("windows, padded", (2, 5, 6, 3), (3, 3), (2, 2), (1, 1), (1, 2)),
+        im2col("windows, dilated", (1, 6, 9, 4), (3, 2), (1, 2), (2, 3), (1, 0), (2, 3), "b"),
+        im2col("windows larger than the image", (1, 2, 3, 70), (4, 5), (1, 1), (2, 4), (3, 1)),
+        im2col("windows beyond the image", (1, 2, 2, 3), (2, 2), (1, 1), (4, 4), (4, 4), (2, 2)),
+        im2col("windows, threads", (3, 60, 50, 17), (3, 3), (1, 1), (1, 1), (1, 1)),
+        im2col("windows of no image", (0, 5, 6, 3), (3, 3), kind="b"),
+        im2col("no windows", (2, 3, 3, 4), (5, 5)),
+    ]
+
+
 def reduction_cases() -> list[Case]:
     return [reduction(k, s, t) for k in range(4) for s in SHAPES for t in "fi"]
 
@@ -709,4 +743,5 @@ def all_cases() -> list[Case]:
         *normalization_cases(),
         *product_cases(),
         *quantized_cases(),
+        *im2col_cases(),
     ]

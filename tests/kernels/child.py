@@ -46,6 +46,7 @@ SIGNATURES: dict[str, tuple[list[str], list[str], int]] = {
         for x in "ub"
         for y in "wfub"
     },
+    **{f"im2col_{x}": ([f"{x} n h w c", f"{x} 1", "i 10", f"{x} m k"], [f"{x} m k"], 1) for x in "ub"},
     "transpose_f2": (["f a b", "i 2", "f c d"], ["f c d"], 1),
     "transpose_f4": (["f a b c d", "i 4", "f e f g h"], ["f e f g h"], 1),
     "transpose_i5": (["i a b c d e", "i 5", "i f g h i j"], ["i f g h i j"], 1),

@@ -122,6 +122,87 @@ def test_gemm() -> None:
     assert prepack(graph).nodes[-1].op == op, "the bias is inside"
 
 
+CHANNELS, FILTERS = 5, 7
+GEOMETRIES: dict[str, dict[str, Any]] = {
+    "one pixel": {"kernel_shape": [1, 1]},
+    "strides": {"kernel_shape": [1, 1], "strides": [2, 3]},
+    "padded": {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1]},
+    "dilated": {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [2, 3, 0, 1], "dilations": [3, 2]},
+    "SAME_UPPER": {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER", "strides": [2, 2]},
+}
+
+
+def filters(*window: int, dtype: Any = np.int8) -> Array:
+    return whole((FILTERS, CHANNELS, *window), dtype)
+
+
+@pytest.mark.parametrize("x_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_a_convolution_of_dequantised_bytes(geometry: str, x_type: Any) -> None:
+    f = Form(("n", CHANNELS, 9, 8))
+    attributes = GEOMETRIES[geometry]
+    x = restored(f, "x", np.float32(0.03), np.array(9), dtype=x_type)
+    w = restored(f, filters(*attributes["kernel_shape"]), steps(FILTERS), np.zeros(FILTERS), axis=0)
+    y = f("Relu", f("Conv", x, w, f.constant(numbers(FILTERS)), **attributes))
+    y = f("QuantizeLinear", y, f.constant(0.1), f.constant(3, x_type))
+    op, graph = linear(f.model(y, dtype=x_type), [numbers(2, CHANNELS, 9, 8)], x_type)
+    assert op == QuantizedLinear(FILTERS, op.dtype, relu=True)
+    assert op.dtype is (DType.U8 if x_type is np.uint8 else DType.I8)
+    assert not {"conv", "relu"} & counts(prepack(graph)).keys()
+
+
+def test_a_convolution_over_a_line() -> None:
+    f = Form((2, CHANNELS, 11))
+    x, w = restored(f, "x", 0.03, np.array(9)), restored(f, filters(3, dtype=np.uint8), 0.02, np.array(40), axis=0)
+    op, _ = linear(f.model(f("Conv", x, w, pads=[2, 1], strides=[2])), [numbers(2, CHANNELS, 11)])
+    assert op == QuantizedLinear(FILTERS, DType.F32, w_zero=True)
+
+
+def test_an_image_of_open_size() -> None:
+    f = Form(("n", CHANNELS, "h", "w"))
+    x, w = restored(f, "x", 0.03, np.array(9)), restored(f, filters(3, 3), steps(FILTERS), axis=0)
+    linear(f.model(f("Conv", x, w, pads=[1, 1, 1, 1])), [numbers(2, CHANNELS, 5, 6)])
+
+
+def test_an_integer_convolution() -> None:
+    f = byte_input((2, CHANNELS, 6, 7))
+    y = f("ConvInteger", "x", f.constant(filters(3, 3), np.int8), f.constant(5, np.uint8), pads=[1, 1, 1, 1])
+    op, _ = linear(f.model(y, dtype=np.int32), [whole((2, CHANNELS, 6, 7), np.uint8)], np.int32)
+    assert op == QuantizedLinear(FILTERS, DType.I32)
+
+
+def test_a_quantised_convolution() -> None:
+    """Its bias is of whole numbers."""
+    f = byte_input((2, CHANNELS, 6, 7))
+    x = ["x", f.constant(0.02, np.float32), f.constant(4, np.uint8)]
+    w = [
+        f.constant(filters(3, 3), np.int8),
+        f.constant(steps(FILTERS), np.float32),
+        f.constant(np.zeros(FILTERS), np.int8),
+    ]
+    limits = (
+        f.constant(0.05, np.float32),
+        f.constant(90, np.uint8),
+        f.constant(np.arange(FILTERS) * 100 - 300, np.int32),
+    )
+    y = f("QLinearConv", *x, *w, *limits, pads=[1, 0, 0, 2])
+    op, graph = linear(f.model(y, dtype=np.uint8), [whole((2, CHANNELS, 6, 7), np.uint8)], np.uint8)
+    assert op == QuantizedLinear(FILTERS, DType.U8)
+    assert "add" not in counts(prepack(graph))
+
+
+def test_one_layout_between_convolutions() -> None:
+    """Bytes go from one to the next channels last."""
+    f = Form((1, CHANNELS, 6, 7))
+    y = restored(f, "x", 0.03, np.array(9))
+    for filter in (filters(3, 3), whole((CHANNELS, FILTERS, 1, 1)), filters(3, 3)):
+        y = f("Conv", y, restored(f, filter, 0.02, axis=0), auto_pad="SAME_UPPER")
+        y = restored(f, f("Relu", y), 0.05, np.array(3))
+    graph = prepack(optimize(imported(f.model(y)), "cpu"))
+    assert counts(graph)["quantized_linear"] == 3
+    assert counts(graph)["transpose"] == 2, "what goes in, and what comes out"
+
+
 def byte_input(shape: tuple[int | str, ...], dtype: Any = np.uint8) -> Form:
     return Form(shape, dtype=dtype)
 

@@ -16,7 +16,7 @@ from fornaxc.ir.ops.indexing import (
 from fornaxc.ir.ops.linear import Conv, MatMul, Pool
 from fornaxc.ir.ops.nn import Gru, LayerNorm, LocalResponseNorm, Lstm, RmsNorm, Rnn, Softmax
 from fornaxc.ir.ops.packed import ConvNhwc, FromPool, PackConv, PackedRecurrence
-from fornaxc.ir.ops.quantized import QuantizedLinear
+from fornaxc.ir.ops.quantized import Im2col, QuantizedLinear
 from fornaxc.ir.ops.reduction import ArgReduce, Cumulative, Reduce
 from fornaxc.ir.ops.shape import (
     BroadcastTo,
@@ -59,6 +59,7 @@ __all__ = [
     "GatherNd",
     "Gru",
     "If",
+    "Im2col",
     "Iota",
     "IrError",
     "LayerNorm",

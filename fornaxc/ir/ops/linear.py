@@ -90,7 +90,7 @@ class Conv(Op):
         grouped = w.reshape(self.groups, w.shape[0] // self.groups, *w.shape[1:]).astype(wide)
         result = np.zeros((x.shape[0], self.groups, w.shape[0] // self.groups, *out[2:]), wide)
         for tap in cartesian(*(range(k) for k in w.shape[2:])):
-            window = _tap(padded, tap, out[2:], self.strides, self.dilations)
+            window = at_tap(padded, tap, out[2:], self.strides, self.dilations)
             part = window.reshape(x.shape[0], self.groups, w.shape[1], *out[2:]).astype(wide)
             with np.errstate(all="ignore"):
                 result += np.einsum("ngc...,gkc->ngk...", part, grouped[(Ellipsis, *tap)])  # type: ignore[arg-type]
@@ -138,7 +138,8 @@ class Pool(Op):
         identity = reduce_array(self.fn, x.reshape(-1)[:0], (0,)).item()
         padded = np.pad(x, [(0, 0)] * lead + list(zip(self.low, self.high, strict=True)), constant_values=identity)
         taps = [
-            _tap(padded, tap, out, self.strides, self.dilations) for tap in cartesian(*(range(k) for k in self.window))
+            at_tap(padded, tap, out, self.strides, self.dilations)
+            for tap in cartesian(*(range(k) for k in self.window))
         ]
         return (reduce_array(self.fn, np.stack(taps), (0,))[0],)
 
@@ -149,7 +150,7 @@ def _type(x: Array) -> TensorType:
     return TensorType(dtype_of(x.dtype), x.shape)
 
 
-def _tap(
+def at_tap(
     padded: Array,
     tap: tuple[int, ...],
     out: tuple[int, ...],

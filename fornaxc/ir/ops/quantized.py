@@ -1,15 +1,17 @@
-"""Products of 8-bit integers by packed constant matrices: the CPU's own kernel."""
+"""Products and convolutions of 8-bit integers by packed constant matrices: the CPU's own kernels."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from fornaxc.ir.dims import static
-from fornaxc.ir.ops.base import Array, Op, concrete, want
+from fornaxc.ir.dims import Dim, product, static
+from fornaxc.ir.ops.base import Array, Op, concrete, concrete_dims, want
 from fornaxc.ir.ops.elementwise import cast_array
-from fornaxc.ir.types import DType, TensorType
+from fornaxc.ir.ops.linear import at_tap, window_size
+from fornaxc.ir.types import DType, TensorType, dtype_of
 
 COLUMNS = 16  # of a panel of packed weights
 DEPTH = 4  # rows that lie together in a panel
@@ -88,3 +90,40 @@ class QuantizedLinear(Op):
             if not result:
                 return (y,)
             return (cast_array(np.round(y / result[0]) + result[1], self.dtype),)
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col(Op):
+    """The windows of x [N, H, W, C] of u8 or i8 as rows [N * Ho * Wo, R * S * C]; the second operand, a number [], lies around x.
+
+    `window` is (R, S); Ho and Wo are those of a convolution of such a window, `strides`, padding `low` and `high`, and `dilations`.
+    """
+
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    low: tuple[int, int]
+    high: tuple[int, int]
+    dilations: tuple[int, int]
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        x, fill = types
+        want(x.rank == 4 and x.dtype in (DType.U8, DType.I8), lambda: f"im2col wants bytes [N, H, W, C], not {x}")
+        want(fill == TensorType(x.dtype, ()), lambda: f"the fill must be {x.dtype}[], not {fill}")
+        rows = self.windows(x)
+        return (x.with_shape((product((x.shape[0], *rows)), product((*self.window, x.shape[3])))),)
+
+    def windows(self, x: TensorType) -> tuple[Dim, Dim]:
+        """Ho and Wo."""
+        image = zip(x.shape[1:3], self.low, self.high, self.window, self.strides, self.dilations, strict=True)
+        down, across = (window_size(*along) for along in image)
+        return down, across
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        concrete(*arrays)
+        x, fill = arrays
+        out = concrete_dims(self.windows(TensorType(dtype_of(x.dtype), x.shape)))
+        padded = np.pad(x, [(0, 0), *zip(self.low, self.high, strict=True), (0, 0)], constant_values=fill.item())
+        planes = np.moveaxis(padded, 3, 1)
+        taps = [at_tap(planes, tap, out, self.strides, self.dilations) for tap in np.ndindex(*self.window)]
+        windows = np.stack(taps).transpose(1, 3, 4, 0, 2)  # [N, Ho, Wo, taps, C]
+        return (windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:])),)

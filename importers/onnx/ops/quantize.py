@@ -197,8 +197,11 @@ def per_column(ctx: NodeContext, parameter: Value | None) -> Value | None:
 
 
 def _per_filter(ctx: NodeContext, w: Value, parameter: Value | None) -> Value | None:
-    if parameter is None or parameter.type.elements == 1:
-        return None if parameter is None else c.reshape(ctx.b, parameter, ())
+    """A zero point of the filters, one or one each; None where it is 0."""
+    if parameter is None or _is_zero(ctx, parameter):
+        return None
+    if parameter.type.elements == 1:
+        return c.reshape(ctx.b, parameter, ())
     return c.reshape(ctx.b, parameter, (w.type.shape[0], *(1,) * (w.type.rank - 1)))
 
 
