@@ -48,7 +48,10 @@ def merged(document: dict[str, Any], found: Qualification) -> dict[str, Any]:
         "target": found.target,
         "executed_on": found.executed_on,
         "suites": dict(sorted(suites.items())),
-        "operators": {name: dict(sorted(operators[name].items())) for name in sorted(operators)},
+        "operators": {
+            name: {since: dict(sorted(sections.items())) for since, sections in sorted(versions.items())}
+            for name, versions in sorted(operators.items())
+        },
     }
 
 
