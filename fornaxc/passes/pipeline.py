@@ -91,7 +91,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "fuse-quantized",
         fuse_quantized,
-        "products of 8-bit integers by constant matrices, between QuantizeLinear and DequantizeLinear too, as one kernel of exact sums",
+        "products and convolutions of 8-bit integers with constant ones, between QuantizeLinear and DequantizeLinear too, as one kernel of exact sums",
         ("cpu",),
     ),
     Pass(

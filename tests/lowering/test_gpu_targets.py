@@ -55,6 +55,7 @@ def test_kernels_compile(api: str, arch: str, tmp_path: Path) -> None:
         "optimization": 1,
         "mef": str(tmp_path / "model.mef"),
         "dump": "",
+        "stop_after": "",
     }
     result = compile_in_child(job, tmp_path, log=tmp_path / "log", timeout=1200)
     assert result["host_nodes"] == []
