@@ -82,7 +82,7 @@ class _Fuser:
         left, right = node.inputs
         turn = self._operands(right, Transpose((1, 0)))
         x, w = self._bytes(left), self._bytes(right if turn is None else turn[0])
-        if x is None or w is None or w.data.type.rank != 2:
+        if x is None or w is None or w.data.type.rank != 2 or not self._facts.is_constant(w.data):
             return None
         inner, columns = (static(d) for d in right.type.shape)
 
@@ -100,7 +100,7 @@ class _Fuser:
         if not isinstance(op, Conv) or op.groups != 1 or node.inputs[0].type.rank > 4:
             return None
         x, w = (self._bytes(v) for v in node.inputs)
-        if x is None or w is None:
+        if x is None or w is None or not self._facts.is_constant(w.data):
             return None
         columns, channels, *window = (static(d) for d in w.data.type.shape)
         inner = channels * math.prod(window)
@@ -129,26 +129,21 @@ class _Fuser:
         rows: Callable[[], Value],
         matrix: Callable[[], Value],
     ) -> _Fused | None:
-        """The product of `rows` [M, inner] of x by the `matrix` [inner, columns] of w, whose columns are its `axis`."""
+        """The product of `rows` [M, inner] of x by the `matrix` [inner, columns] of w, whose columns are along its `axis`."""
         dtype = node.outputs[0].type.dtype
-        if (
-            dtype not in (DType.I32, DType.F32)
-            or not self._facts.is_constant(w.data)
-            or not _is_worthwhile(inner, columns)
-        ):
+        if dtype not in (DType.I32, DType.F32) or not _is_worthwhile(inner, columns):
             return None
         zero, scale = self._one(b, x.zero), self._one(b, x.scale)
         w_zero, w_scale = (self._each(b, v, axis, columns) for v in (w.zero, w.scale))
         if (zero is None) != (x.zero is None) or (w_zero is None) != (w.zero is None):
             return None
         at = node.outputs[0].type.rank - 1 if isinstance(node.op, MatMul) else 1
-        op = QuantizedLinear(columns, DType.I32)
         if dtype is DType.F32 and (
             scale is None or w_scale is None or inner > DEEPEST or not (self._is_byte(b, x) and self._is_byte(b, w))
         ):
             return None
         integers = self._integers(b, rows(), zero, matrix(), w_zero)
-        op = replace(op, dtype=dtype, w_zero=len(integers) == 5)
+        op = QuantizedLinear(columns, dtype, w_zero=len(integers) == 5)
         if dtype is DType.I32:
             return _Fused(op, integers, at)
         assert scale is not None

@@ -288,8 +288,21 @@ def stays(f: Form, y: str, dtype: Any = np.float32) -> Graph:
 
 
 def test_a_matrix_that_is_no_constant_stays() -> None:
-    f = Form(("m", K), (K, N))
-    stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, "x1", 0.1, np.array(3))))
+    for inner in (K, "k"):
+        f = Form(("m", inner), (inner, "n"))
+        stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, "x1", 0.1, np.array(3))))
+
+
+def test_filters_that_are_no_constant_stay() -> None:
+    f = Form(("n", CHANNELS, "h", "w"), (FILTERS, CHANNELS, 3, 3))
+    stays(f, f("Conv", restored(f, "x", 0.1, np.array(3)), restored(f, "x1", 0.1, np.array(3))))
+
+
+def test_a_convolution_in_groups_and_one_over_a_volume_stay() -> None:
+    f = Form((1, 6, 5, 5))
+    stays(f, f("Conv", restored(f, "x", 0.1, np.array(3)), restored(f, whole((6, 2, 3, 3)), steps(6), axis=0), group=3))
+    f = Form((1, 2, 5, 5, 5))
+    stays(f, f("Conv", restored(f, "x", 0.1, np.array(3)), restored(f, whole((6, 2, 3, 3, 3)), steps(6), axis=0)))
 
 
 def test_numbers_that_are_not_quantised_stay() -> None:
