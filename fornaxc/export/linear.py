@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product as cartesian
 
 import numpy as np
@@ -13,7 +14,7 @@ from fornaxc.export.reduction import identity
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
 from fornaxc.ir.dims import Dim, product, static
-from fornaxc.ir.ops import Conv, MatMul, Pool
+from fornaxc.ir.ops import Conv, Im2col, MatMul, Pool
 from fornaxc.ir.types import DType, TensorType
 
 
@@ -55,9 +56,7 @@ def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
     taps = c.reshape(w, [op.groups, filters // op.groups, depth, *window])
     total: Tensor | None = None
     for tap in cartesian(*(range(k) for k in window)):
-        seen = padded
-        for axis in range(rank):
-            seen = seen_along(c, seen, axis + 2, tap[axis], out[axis + 2], op.strides[axis], op.dilations[axis])
+        seen = seen_by(c, op, padded, tap, out[2:], 2)
         rows = c.reshape(seen, [batch, op.groups, depth, product(out[2:])])
         at = c.literal(np.array(tap))
         filter = c.slice(taps, at, c.literal(np.array(tap) + 1), range(3, 3 + rank))
@@ -66,6 +65,16 @@ def _by_taps(c: ExportContext, op: Conv, x: Tensor, w: Tensor) -> Tensor:
         total = part if total is None else c.emit("Add", total, part)
     assert total is not None
     return c.cast(c.reshape(total, out), x.dtype)
+
+
+def seen_by(
+    c: ExportContext, op: Conv | Im2col, padded: Tensor, tap: Sequence[int], out: Sequence[Dim], first: int
+) -> Tensor:
+    """What one position of a window sees; its axes are those from `first` on."""
+    seen = padded
+    for axis, at in enumerate(tap):
+        seen = seen_along(c, seen, first + axis, at, out[axis], op.strides[axis], op.dilations[axis])
+    return seen
 
 
 def seen_along(c: ExportContext, padded: Tensor, axis: int, tap: int, out: Dim, stride: int, dilation: int) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 from fornaxc.export import floats
 from fornaxc.export.context import ExportContext, Tensor
 from fornaxc.export.elementwise import saturated
-from fornaxc.export.linear import seen_along
+from fornaxc.export.linear import seen_by
 from fornaxc.export.registry import export
 from fornaxc.export.shape import input_type
 from fornaxc.ir.dims import static
@@ -47,11 +47,6 @@ def _im2col(c: ExportContext, op: Im2col, x: Tensor, fill: Tensor) -> Tensor:
     out = op.windows(input_type(c))
     pads = c.literal(np.array([0, *op.low, 0, 0, *op.high, 0], np.int64))
     padded = c.emit("Pad", x, pads, fill, mode="constant")
-    taps = []
-    for tap in np.ndindex(*op.window):
-        seen = padded
-        for axis in range(2):
-            seen = seen_along(c, seen, axis + 1, tap[axis], out[axis], op.strides[axis], op.dilations[axis])
-        taps.append(seen)
+    taps = [seen_by(c, op, padded, tap, out, 1) for tap in np.ndindex(*op.window)]
     assert c.node is not None
     return c.reshape(c.emit("Concat", *taps, axis=3), c.node.outputs[0].type.shape)

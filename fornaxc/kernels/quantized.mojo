@@ -217,15 +217,10 @@ def _group(a: Quantized, t0: Int, t1: Int, first: Int, end: Int):
         var columns = min(a.N, end) - first
         for i in range(mr):
             var m = m0 + i
-            var row = products + i * GROUP
-            if a.kind == 0:
-                _finish[0](a.y + m * a.N * 4, row, a, a.row_sums.load(m), first, columns)
-            elif a.kind == 1:
-                _finish[1](a.y + m * a.N * 4, row, a, a.row_sums.load(m), first, columns)
-            elif a.kind == 2:
-                _finish[2](a.y + m * a.N, row, a, a.row_sums.load(m), first, columns)
-            else:
-                _finish[3](a.y + m * a.N, row, a, a.row_sums.load(m), first, columns)
+            var y = a.y + m * a.N * (4 if a.kind < 2 else 1)
+            comptime for kind in range(4):
+                if a.kind == kind:
+                    _finish[kind](y, products + i * GROUP, a, a.row_sums.load(m), first, columns)
     products.free()
 
 

@@ -115,17 +115,19 @@ class Constness:
 
     def per_channel(self, b: GraphBuilder, value: Value, axis: int, channels: int) -> Value | None:
         """The 1-D constant [channels] that `value` repeats along all axes but `axis`; None where it is not so."""
+        return self.along(b, value, axis, channels) if self.is_constant(self.unbroadcast(value)) else None
+
+    def along(self, b: GraphBuilder, value: Value, axis: int, count: int) -> Value | None:
+        """The vector [count] that `value`, constant or not, repeats along all axes but one; None where it is not so."""
         inner = self.unbroadcast(value)
-        if not self.is_constant(inner) or inner.type.rank != value.type.rank:
-            return None
-        size = inner.type.shape[axis]
-        if size not in (1, channels):
+        size = inner.type.shape[axis] if inner.type.rank == value.type.rank else 0
+        if size not in (1, count):
             return None
         if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):
             line = self._line(b, inner, axis)
         else:
             line = compose.reshape(b, inner, (size,))
-        return None if line is None else compose.expand(b, line, (channels,))
+        return None if line is None else compose.expand(b, line, (count,))
 
     def _line(self, b: GraphBuilder, value: Value, axis: int) -> Value | None:
         """The numbers along an axis of a literal that holds each again and again."""

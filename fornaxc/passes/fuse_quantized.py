@@ -27,6 +27,8 @@ from fornaxc.passes.rewrite import holds, rewrite, use_counts
 BYTES = (DType.U8, DType.I8)
 DEEPEST = (2**31 - 1) // 255**2  # rows of a matrix up to which no sum of products of bytes overflows
 
+DEEPEST_IN_F32 = 2**24 // 255**2  # products of bytes up to which f32 holds their sum exactly
+
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
@@ -68,7 +70,7 @@ class _Fuser:
         self._facts.catch_up(b)
         made = self._product(node, b) or self._convolution(node, b) or self._follow(node, b)
         if made is None:
-            return None
+            return self._in_floats(node, b)
         shape = node.outputs[0].type.shape
         rows = compose.reshape(b, b.emit(made.op, *made.operands), (*_without(shape, made.axis), made.op.columns))
         result = compose.move_axis(b, rows, len(shape) - 1, made.axis)
@@ -117,6 +119,19 @@ class _Fuser:
 
         return self._sums(node, b, x, w, 0, inner, columns, rows, matrix)
 
+    def _in_floats(self, node: Node, b: GraphBuilder) -> Sequence[Value] | None:
+        """A convolution of bytes in i32 as one in f32, which is exact where the sums are below 2**24: in groups, over a volume, of filters that are no constant."""
+        if not isinstance(node.op, Conv) or node.outputs[0].type.dtype is not DType.I32:
+            return None
+        inner = product(node.inputs[1].type.shape[1:])
+        numbers = [self._bytes(v) for v in node.inputs]
+        if not isinstance(inner, int) or inner > DEEPEST_IN_F32:
+            return None
+        if not all(x is not None and self._is_byte(b, x) for x in numbers):
+            return None
+        floats = (compose.cast(b, v, DType.F32) for v in node.inputs)
+        return [compose.cast(b, b.emit(node.op, *floats), DType.I32)]
+
     def _sums(
         self,
         node: Node,
@@ -134,7 +149,7 @@ class _Fuser:
         if dtype not in (DType.I32, DType.F32) or not _is_worthwhile(inner, columns):
             return None
         zero, scale = self._one(b, x.zero), self._one(b, x.scale)
-        w_zero, w_scale = (self._each(b, v, axis, columns) for v in (w.zero, w.scale))
+        w_zero, w_scale = (None if v is None else self._facts.along(b, v, axis, columns) for v in (w.zero, w.scale))
         if (zero is None) != (x.zero is None) or (w_zero is None) != (w.zero is None):
             return None
         at = node.outputs[0].type.rank - 1 if isinstance(node.op, MatMul) else 1
@@ -212,7 +227,7 @@ class _Fuser:
                 return replace(made, op=replace(made.op, relu=True))
             if node.op not in (Binary("add"), Binary("mul")):
                 continue
-            each = self._each(b, other, made.axis, made.op.columns)
+            each = self._facts.along(b, other, made.axis, made.op.columns)
             if each is None:
                 continue
             *integers, scale, bias = made.operands
@@ -231,7 +246,7 @@ class _Fuser:
         (value,) = node.inputs
         for summed, other in self._pairs(value, "add") if self._uses[value] <= 1 else ():
             made = self._sole(summed)
-            each = None if made is None else self._each(b, other, made.axis, made.op.columns)
+            each = None if made is None else self._facts.along(b, other, made.axis, made.op.columns)
             if made is not None and made.op.dtype is DType.I32 and each is not None:
                 return self._as_floats(b, made, compose.cast(b, each, DType.F32))
         made = self._sole(value)
@@ -291,19 +306,6 @@ class _Fuser:
         """The one number that `value` repeats, as a vector; None where there is no such."""
         inner = None if value is None else self._facts.unbroadcast(value)
         return None if inner is None or inner.type.elements != 1 else compose.reshape(b, inner, (1,))
-
-    def _each(self, b: GraphBuilder, value: Value | None, axis: int, size: int) -> Value | None:
-        """The vector [size] that `value` repeats along all axes but one; None where it does not."""
-        if value is None:
-            return None
-        inner = self._facts.unbroadcast(value)
-        known = b.known(inner)
-        if known is not None and known.dtype != object and known.size:  # repeated in so many words
-            along = known[tuple(slice(None) if i == axis else slice(1) for i in range(known.ndim))]
-            if np.array_equal(np.broadcast_to(along, known.shape), known):
-                inner = b.literal(along)
-        one = all(d == 1 for i, d in enumerate(inner.type.shape) if i != axis) and inner.type.shape[axis] in (1, size)
-        return compose.expand(b, compose.reshape(b, inner, (inner.type.shape[axis],)), (size,)) if one else None
 
 
 def _is_worthwhile(inner: int, columns: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 import numpy as np
 
@@ -14,17 +15,21 @@ from fornaxc.verification.roles import Role, input_uses
 from fornaxc.verification.size_arguments import assignments, conditions_of, fitting_sizes
 
 SIZES = (2, 5, 16, 32, 64, 128, 224, 1, 512)  # tried in this order for the symbolic dims
+LARGEST = 1 << 22  # elements of an input, of all choices but the first
 FEW = 2  # choices of them below which others are searched for
 
 
 def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
     """Sizes for the symbols of the inputs that meet the graph's conditions and leave no dim negative; likely ones first.
 
-    Where inputs hold sizes, only those beside which they fit the program's shapes, if there are any.
+    Where inputs hold sizes, only those beside which they fit the program's shapes, if there are any. Where the first do not suit the oracle,
+    it is asked about others, but not about any that make an input of more than `LARGEST` elements: several large dims at once fill the memory.
     """
-    others = []
+    others: list[dict[str, int]] = []
     found = False
     for chosen in _choices(graph):
+        if (found or others) and not _is_moderate(graph, chosen):
+            continue
         if fitting_sizes(graph, chosen) is None:
             others.append(chosen)
         else:
@@ -32,6 +37,12 @@ def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
             yield chosen
     if not found:
         yield from others
+
+
+def _is_moderate(graph: Graph, sizes: Mapping[str, int]) -> bool:
+    bound: dict[str, Dim] = dict(sizes)
+    shapes = ([substitute(d, bound) for d in v.type.shape] for v in graph.inputs)
+    return all(prod(d for d in shape if isinstance(d, int)) <= LARGEST for shape in shapes)
 
 
 def _choices(graph: Graph) -> Iterator[dict[str, int]]:
@@ -42,9 +53,13 @@ def _choices(graph: Graph) -> Iterator[dict[str, int]]:
     groups = equal_symbols(graph, names)
     ordered = list(dict.fromkeys(groups.values()))
     found = []
-    for spread in (True, False) if len(ordered) > 1 else (True,):
+    rising = {n: ordered.index(groups[n]) for n in names}
+    falling = {
+        n: len(ordered) - 1 - more for n, more in rising.items()
+    }  # a mask is named before the shorter cache it covers
+    for offsets in (rising, dict.fromkeys(names, 0), falling) if len(ordered) > 1 else (rising,):
         for base in SIZES:
-            chosen = {n: base + ordered.index(groups[n]) if spread else base for n in names}
+            chosen = {n: base + more for n, more in offsets.items()}
             if fits(graph, chosen):
                 found.append(chosen)
                 yield chosen

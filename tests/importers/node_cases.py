@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import tomllib
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from fornaxc.importers.onnx.reader import model_from_proto
 from fornaxc.ir.binding import ShapeMismatch
 from fornaxc.ir.checker import check
 from fornaxc.ir.interpreter import run
+from fornaxc.qualify.cases import Case
+from fornaxc.qualify.suites import load_suite
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,16 +48,12 @@ class Outcome:
     detail: str = ""
 
 
-def cases() -> list[Any]:
+def cases() -> list[Case]:
     """Every node case whose inputs and outputs are tensors of numbers."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return [case for case in collect_testcases(None) if case.model is not None and _is_numeric(case)]
+    return [case for case in load_suite("onnx:node") if isinstance(case, Case) and _is_numeric(case)]
 
 
-def _is_numeric(case: Any) -> bool:
+def _is_numeric(case: Case) -> bool:
     infos = [*case.model.graph.input, *case.model.graph.output]
     return all(
         info.type.HasField("tensor_type") and info.type.tensor_type.elem_type != onnx.TensorProto.STRING
@@ -73,13 +70,12 @@ def outcomes(ops: Sequence[str] = (), variants: Sequence[str] = VARIANTS) -> Ite
         for variant in variants:
             posed = _posed(case, variant)
             if posed is not None:
-                yield Outcome(case.name, variant, held, *_try(case, *posed, variant == "symbolic"))
+                yield Outcome(case.id, variant, held, *_try(case, *posed, variant == "symbolic"))
 
 
-def _posed(case: Any, variant: str) -> tuple[onnx.ModelProto, list[Array]] | None:
+def _posed(case: Case, variant: str) -> tuple[onnx.ModelProto, list[Array]] | None:
     """The model and the arrays to give it; None where this variant is the same as one before."""
-    inputs, _ = case.data_sets[0]
-    arrays = [_array(a) for a in inputs]
+    arrays = [np.asarray(a) for a in case.data[0][0]]
     graph = case.model.graph
     if variant == "runtime":
         return case.model, arrays
@@ -109,11 +105,7 @@ def _posed(case: Any, variant: str) -> tuple[onnx.ModelProto, list[Array]] | Non
     return model, [array for _, array in kept]
 
 
-def _array(value: Any) -> Array:
-    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
-
-
-def _try(case: Any, model: onnx.ModelProto, inputs: list[Array], symbolic: bool) -> tuple[str, str]:
+def _try(case: Case, model: onnx.ModelProto, inputs: list[Array], symbolic: bool) -> tuple[str, str]:
     try:
         graph = import_model(model_from_proto(model), {})
         check(graph)
@@ -128,7 +120,7 @@ def _try(case: Any, model: onnx.ModelProto, inputs: list[Array], symbolic: bool)
         return "refused" if symbolic else "wrong", str(error)
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {error} {traceback.format_exc().splitlines()[-3].strip()}"
-    wanted = [_array(a) for a in case.data_sets[0][1]]
+    wanted = [np.asarray(a) for a in case.data[0][1]]
     problems = [difference(w, f) for w, f in zip(wanted, found, strict=True)]
     problem = next((p for p in problems if p), "")
     return ("wrong", problem) if problem else ("pass", "")

@@ -15,10 +15,10 @@ from fornaxc.ir.builder import GraphBuilder
 from fornaxc.ir.checker import check
 from fornaxc.ir.graph import Graph, Value
 from fornaxc.ir.interpreter import run
-from fornaxc.ir.ops import MatMul, QuantizedLinear, Transpose
+from fornaxc.ir.ops import Conv, MatMul, QuantizedLinear, Transpose
 from fornaxc.ir.serialize import graph_digest
 from fornaxc.ir.types import DType, TensorType
-from fornaxc.passes.fuse_quantized import DEEPEST, fuse_quantized
+from fornaxc.passes.fuse_quantized import DEEPEST, DEEPEST_IN_F32, fuse_quantized
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 
@@ -288,8 +288,8 @@ def stays(f: Form, y: str, dtype: Any = np.float32) -> Graph:
 
 
 def test_a_matrix_that_is_no_constant_stays() -> None:
-    for inner in (K, "k"):
-        f = Form(("m", inner), (inner, "n"))
+    for inner, columns in ((K, N), (K, "n"), ("k", "n")):
+        f = Form(("m", inner), (inner, columns))
         stays(f, f("MatMul", restored(f, "x", 0.1, np.array(3)), restored(f, "x1", 0.1, np.array(3))))
 
 
@@ -303,6 +303,32 @@ def test_a_convolution_in_groups_and_one_over_a_volume_stay() -> None:
     stays(f, f("Conv", restored(f, "x", 0.1, np.array(3)), restored(f, whole((6, 2, 3, 3)), steps(6), axis=0), group=3))
     f = Form((1, 2, 5, 5, 5))
     stays(f, f("Conv", restored(f, "x", 0.1, np.array(3)), restored(f, whole((6, 2, 3, 3, 3)), steps(6), axis=0)))
+
+
+def conv_type(model: onnx.ModelProto, x: Array) -> DType:
+    """The element type of the one convolution that the pass leaves in a model, which gives onnxruntime's integers."""
+    graph = fuse_quantized(imported(model))
+    check(graph)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(run(graph, [x])[0], session.run(None, {graph.input_names[0]: x})[0])
+    (node,) = (n for n in graph.nodes if isinstance(n.op, Conv))
+    return node.outputs[0].type.dtype
+
+
+@pytest.mark.parametrize("shape", [(6, 2, 3, 3), (6, 2, 2, 3, 3)])
+def test_integer_sums_in_groups_are_exact_in_floats(shape: tuple[int, ...]) -> None:
+    image = (1, 6, *(5,) * (len(shape) - 2))
+    form = Form(image, dtype=np.uint8)
+    zeros = [form.constant(np.array(7), t) for t in (np.uint8, np.int8)]
+    y = form("ConvInteger", "x", form.constant(whole(shape), np.int8), *zeros, group=3)
+    assert conv_type(form.model(y, dtype=np.int32), whole(image, np.uint8)) is DType.F32
+
+
+def test_integer_sums_that_floats_cannot_hold_stay_integers() -> None:
+    for deep, dtype in ((DEEPEST_IN_F32, DType.F32), (DEEPEST_IN_F32 + 1, DType.I32)):
+        form = Form((1, 2, deep), dtype=np.uint8)
+        y = form("ConvInteger", "x", form.constant(np.full((2, 1, deep), 255), np.uint8), group=2)
+        assert conv_type(form.model(y, dtype=np.int32), np.full((1, 2, deep), 255, np.uint8)) is dtype
 
 
 def test_numbers_that_are_not_quantised_stay() -> None:

@@ -105,5 +105,27 @@ def test_sizes_meet_the_conditions_between_them(conditions: tuple[str, ...]) -> 
         check_constraints(graph.constraints, dict(sizes))
 
 
+def with_inputs(*shapes: tuple[str, ...]) -> Graph:
+    b = GraphBuilder()
+    values = [
+        b.input(TensorType(DType.F32, tuple(parse_dim(d) for d in shape)), f"x{i}") for i, shape in enumerate(shapes)
+    ]
+    return b.finish(values, [f"y{i}" for i in range(len(values))])
+
+
+def test_a_size_may_be_one_more_than_one_that_comes_later() -> None:
+    """As a decoder's mask is, which covers a cache and one more token, and is an input before it."""
+    found = size_choices(with_inputs(("batch", "total"), ("batch", "past")))
+    assert any(sizes["total"] == sizes["past"] + 1 for sizes in found)
+
+
+def test_several_dims_are_not_large_at_once() -> None:
+    found = list(size_choices(with_inputs(("n", "3", "h", "w"))))
+    assert len(found) >= 8
+    assert max(3 * s["n"] * s["h"] * s["w"] for s in found) <= 1 << 22
+    (first, *_) = size_choices(with_inputs(("n", "4096", "4096")))
+    assert first == {"n": 2}
+
+
 def test_conditions_that_nothing_meets_have_no_sizes() -> None:
     assert list(size_choices(conditioned("a >= b+1", "b >= a"))) == []
