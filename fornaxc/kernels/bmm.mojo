@@ -4,11 +4,11 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.math import fma
 from std.memory import alloc
-from .conv import Args, FP, MR, NV, PANEL, SMALL, V, W, ld, multiply_rows, st, strips_of
+from .conv import Args, FP, MR, NV, PANEL, READ, SMALL, V, W, ld, multiply_rows, st, strips_of
+from .team import Team
 from .transpose import BLOCK, swap_block
 
 
@@ -109,14 +109,12 @@ def rows_run(y: FP, x: FP, w: FP, B: Int, K: Int, N: Int, transposed: Bool, thre
 @no_inline
 def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Bool):
     """y [B, M, N] = x [B, M, K] times w [B, K, N], or w [B, N, K] where `transposed`."""
-    var threads = parallelism_level(None)
-    if B * M * K * N < SMALL:
-        threads = 1
+    var mt = (M + MR - 1) // MR
+    var threads = Team().parts(B * max(M, READ) * K * N, SMALL, B * mt)
     if M == 1:
-        rows_run(y, x, w, B, K, N, transposed, max(1, min(threads, B)))
+        rows_run(y, x, w, B, K, N, transposed, threads)
         return
     var kp = (N + PANEL - 1) // PANEL * PANEL
-    var mt = (M + MR - 1) // MR
     var sk = 1 if transposed else N
     var sn = K if transposed else 1
     var by_batch = B >= threads  # else the rows of each product are split

@@ -4,14 +4,14 @@ import extensibility
 from extensibility import InputTensor, InputVariadicTensors, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
 from std.sys import size_of
+from .team import Team
 
 comptime Bytes = Pointer[UInt8, UntrackedOrigin[mut=True]]
 comptime Sources = Pointer[Bytes, UntrackedOrigin[mut=True]]
 comptime Widths = Pointer[Int, UntrackedOrigin[mut=True]]
-comptime SMALL = 1 << 17  # bytes below which one thread is quicker
+comptime SMALL = 1 << 16  # bytes below which one thread is quicker
 
 
 @always_inline
@@ -35,7 +35,7 @@ def concat_run(y: Bytes, sources: Sources, widths: Widths, count: Int, rows: Int
     var stride = 0
     for i in range(count):
         stride += widths[unsafe_offset=i]
-    var threads = 1 if rows * stride < SMALL else parallelism_level(None)
+    var threads = Team().parts(rows * stride, SMALL, rows * stride)
     var by_rows = rows >= 4 * threads  # else each thread copies its part of every piece
 
     def work(t: Int) {imm}:

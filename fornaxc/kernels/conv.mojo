@@ -32,6 +32,7 @@ comptime DW_PIXELS = 8  # of a tile of a depthwise convolution
 comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
 comptime FETCHED = 64  # row tiles up to which each also fetches a part of the weights that are next: more than these wait little for them
 comptime NEARER = 4096  # numbers of w that stay in the first cache
+comptime READ = 8  # output pixels up to which a weight takes as long to read as to multiply
 comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 comptime ACTIVATIONS = 9  # kinds of them, with none
 comptime CLIP = 2  # one of them
@@ -444,7 +445,7 @@ def conv_run(mut team: Team, a0: Args, M: Int, G: Int):
     if M <= FEW:
         unit = max(1, min(STREAMS * PANEL // STRIP, strips * G // max(1, team.threads)))
     var units = (strips * G + unit - 1) // unit
-    var parts = team.parts(M * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * units)
+    var parts = team.parts(max(M, READ) * a0.K * a0.C * a0.R * a0.S * G, SMALL, mt * units)
     var by_rows = mt >= 16 * parts or units < parts  # else the strips are shared
     var step = max(4, NEAR // max(1, MR * a0.C))  # row tiles that all strips go over before the next ones
 

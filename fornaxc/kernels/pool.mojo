@@ -12,6 +12,7 @@ from .team import Team, share
 
 comptime MAXIMUM = 0  # kinds
 comptime MEAN = 2
+comptime SMALL = 50000  # numbers seen below which one thread is quicker
 comptime VECTORS = 4  # of channels at a time: each maximum waits for the one before
 
 
@@ -65,7 +66,7 @@ def pool_run(mut team: Team, y: FP, ys: Int, x: FP, xs: Int, N: Int, H: Int, Wi:
     if S == 0:
         S = Wi
     var rows = N * HO
-    var parts = team.parts(rows * WO * C * R * S, 50000, rows)
+    var parts = team.parts(rows * WO * C * R * S, SMALL, rows)
 
     def work(t: Int) {imm}:
         for q in range(rows * t // parts, rows * (t + 1) // parts):

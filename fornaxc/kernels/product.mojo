@@ -4,13 +4,13 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.sys import simd_width_of
 from .reduce import P
+from .team import Team
 
 comptime ROWS = 4  # of a tile
-comptime SMALL = 100000  # multiply-adds below which one thread is quicker
+comptime SMALL = 25000  # multiply-adds below which one thread is quicker
 
 
 @always_inline
@@ -32,7 +32,7 @@ def multiply_matrices[dtype: DType](y: P[dtype], a: P[dtype], b: P[dtype], batch
     comptime WIDE = 2 * simd_width_of[dtype]()
     var tiles = (M + ROWS - 1) // ROWS
     var units = batch * tiles
-    var threads = 1 if units * ROWS * K * N < SMALL else max(1, min(parallelism_level(None), units))
+    var threads = Team().parts(units * ROWS * K * N, SMALL, units)
 
     def work(t: Int) {imm}:
         for unit in range(units * t // threads, units * (t + 1) // threads):

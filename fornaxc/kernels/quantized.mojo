@@ -9,7 +9,6 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.collections import Array
 from std.math import isnan
 from std.memory import alloc, bitcast
@@ -17,6 +16,7 @@ from std.sys import llvm_intrinsic, simd_width_of
 from std.sys.info import CompilationTarget
 from .conv import FP, IP
 from .reduce import P
+from .team import Team
 
 comptime BYTES = P[DType.uint8]
 comptime INTS = P[DType.int32]
@@ -35,7 +35,7 @@ comptime GROUP = 64  # columns that one unit of work has
 comptime TILE_ROWS = 6
 comptime NV = 4 if L != 8 else 2  # vectors of a tile: 24 accumulators of 32 registers, or 12 of 16
 comptime BLOCK = 32  # tiles of rows that take turns at a group of columns
-comptime SMALL = 1600000  # multiply-adds below which one thread is quicker
+comptime SMALL = 400000  # multiply-adds below which one thread is quicker
 comptime COPIED = 1 << 18  # numbers that one thread copies as fast as several
 
 
@@ -272,9 +272,7 @@ def quantized_run(a0: Quantized):
     var tiles = (a.M + TILE_ROWS - 1) // TILE_ROWS
     var padded = (a.N + WIDTH - 1) // WIDTH * WIDTH
     var groups = (padded + GROUP - 1) // GROUP
-    var threads = parallelism_level(None)
-    if a.M * a.N * a.K < SMALL:
-        threads = 1
+    var threads = Team().parts(a.M * a.N * a.K, SMALL, tiles * groups)
     var copies = 1 if a.M * a.K < COPIED else threads
     var by_rows = tiles >= 16 * threads or groups < threads  # else split the columns
 

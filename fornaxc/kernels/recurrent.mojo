@@ -8,9 +8,11 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.memory import alloc
-from .conv import Args, CLIP, FP, IP, MR, PANEL, SMALL, V, W, activate, ld, multiply_rows, st, strips_of
+from .conv import Args, CLIP, FP, IP, MR, PANEL, READ, SMALL, V, W, activate, ld, multiply_rows, st, strips_of
+from .team import COUNTERS, Counters, Team, share
+
+comptime FEW_WEIGHTS = 1 << 15  # of a step, which threads that share them do not read sooner than one
 
 
 struct Sequences(ImplicitlyCopyable):
@@ -79,6 +81,13 @@ def clear(y: FP, n: Int):
         i += W
 
 
+def zeros_of(n: Int) -> FP:
+    """n numbers that the caller frees."""
+    var numbers = rebind[FP](alloc[Float32](n + 1))
+    clear(numbers, n)
+    return numbers
+
+
 @no_inline
 def clear_ends(s: Sequences, y: FP, lo: Int, hi: Int):
     """Zeros of y [T, B, H] past the lengths of the sequences lo to hi."""
@@ -88,8 +97,8 @@ def clear_ends(s: Sequences, y: FP, lo: Int, hi: Int):
 
 
 @no_inline
-def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int):
-    """y [rows, K] = b [K] + x [rows, C] times packed w; the strips are split over the threads."""
+def multiply(mut team: Team, y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int):
+    """y [rows, K] = b [K] + x [rows, C] times packed w; a team shares the strips."""
     var a = Args(y, x, w, b, x, x)
     a.W = rows
     a.WO = rows
@@ -98,182 +107,212 @@ def multiply(y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: Int, threads: Int
     a.xs = C
     a.ys = K
     var strips = strips_of(K)
+    var parts = team.parts(strips, 0, strips)
 
     def work(t: Int) {imm}:
-        multiply_rows(a, rows, 0, (rows + MR - 1) // MR, strips * t // threads, strips * (t + 1) // threads)
+        multiply_rows(a, rows, 0, (rows + MR - 1) // MR, strips * t // parts, strips * (t + 1) // parts)
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+    share(team, work, parts)
 
 
-@always_inline
-def row_threads(s: Sequences, gates: Int) -> Int:
-    """How many threads share the sequences, each running its own to the end."""
-    if s.T * s.B * s.H * s.H * gates < SMALL:
-        return 1
-    return max(1, min(parallelism_level(None), s.B))
+struct Plan(ImplicitlyCopyable):
+    """How threads share a recurrence. Many sequences: each thread runs some of them to their end, alone. Few: all threads go through the steps together and
+    share the weights of each, which take longer to read than to multiply."""
 
+    var groups: Int  # of sequences, a thread each
+    var together: Int  # threads of each group
+    var counters: Optional[Counters]
 
-@always_inline
-def step_threads(rows: Int, work: Int) -> Int:
-    """How many threads share one step's product where a single thread has all sequences."""
-    return parallelism_level(None) if rows * work >= 2 * SMALL else 1
+    def __init__(out self, s: Sequences, weights: Int, shares: Int):
+        """`weights` of a step, and how often it calls `share`."""
+        var threads = Team().parts(s.T * max(s.B, READ) * weights, SMALL, s.T * weights)
+        var many = s.B >= threads * MR or weights < FEW_WEIGHTS
+        self.groups = max(1, min(threads, s.B)) if many else 1
+        self.together = 1 if many else threads
+        self.counters = None
+        if self.together > 1:
+            var numbers = s.T * shares * COUNTERS
+            var counters = rebind[Counters](alloc[Int64](numbers))
+            for i in range(numbers):
+                counters.store(i, 0)
+            self.counters = counters
+
+    def run[F: def(Team, Int, Int) -> None](self, work: F, B: Int):
+        """`work` of a team, and which of the B sequences it is for."""
+        var plan = self
+
+        def member(t: Int) {imm}:
+            if plan.counters:
+                work(Team(plan.together, plan.counters), 0, B)
+            else:
+                work(Team(1), B * t // plan.groups, B * (t + 1) // plan.groups)
+
+        var threads = max(self.groups, self.together)
+        if threads == 1:
+            member(0)
+        else:
+            sync_parallelize(member, threads)
+        if self.counters:
+            self.counters.value().free()
 
 
 @no_inline
-def lstm_rows(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, p: FP, kinds: IP, lo: Int, hi: Int, threads: Int):
-    """The sequences lo to hi of an LSTM; h and c hold the state. `kinds`: f g h peephole input_forget."""
-    var rows = hi - lo
+def lstm_gates(s: Sequences, y: FP, h: FP, c: FP, x: FP, sr: FP, p: FP, kinds: IP, at: Int, row: Int):
+    """One step of one sequence, whose products of h are in `sr`: gates i o f c. `at` is its row of x and y. `kinds`: f g h peephole input_forget."""
     var H = s.H
-    var sums = rebind[FP](alloc[Float32](rows * 4 * H + 1))
-    var zeros = rebind[FP](alloc[Float32](4 * H + 1))
-    clear(zeros, 4 * H)
     var f = Int(kinds.load(0))
-    var g = Int(kinds.load(1))
-    var o = Int(kinds.load(2))
     var peephole = kinds.load(3) != 0
     var coupled = kinds.load(4) != 0
-    for step in range(s.T):
-        multiply(sums, h + lo * H, w, zeros, rows, H, 4 * H, threads)
-        for m in range(rows):
-            var at = s.row_at(step, lo + m)
-            if at < 0:
-                continue
-            var xr = x + at * 4 * H
-            var sr = sums + m * 4 * H  # gates i o f c
-            var cr = c + (lo + m) * H
-            var j = 0
-            while j < 4 * H:
-                st(sr + j, 4 * H - j, ld(sr + j, 4 * H - j) + ld(xr + j, 4 * H - j))
-                j += W
-            if peephole:
-                add_product(sr, p, cr, H)
-                add_product(sr + 2 * H, p + 2 * H, cr, H)
-            s.finish(sr, H, f)
-            s.finish(sr + 2 * H, H, f)
-            s.finish(sr + 3 * H, H, g)
-            j = 0
-            while j < H:
-                var n = H - j
-                var vi = ld(sr + j, n)
-                var vf = V(1) - vi if coupled else ld(sr + 2 * H + j, n)
-                var cell = vf * ld(cr + j, n) + vi * ld(sr + 3 * H + j, n)
-                st(cr + j, n, cell)
-                st(sr + 3 * H + j, n, cell)
-                j += W
-            if peephole:
-                add_product(sr + H, p + H, cr, H)
-            s.finish(sr + H, H, f)
-            activate(sr + 3 * H, H, o, 0, 0, 1, 0)
-            j = 0
-            while j < H:
-                var n = H - j
-                var out = ld(sr + H + j, n) * ld(sr + 3 * H + j, n)
-                st(h + ((lo + m) * H + j), n, out)
-                st(y + (at * H + j), n, out)
-                j += W
+    var xr = x + at * 4 * H
+    var cr = c + row * H
+    var j = 0
+    while j < 4 * H:
+        st(sr + j, 4 * H - j, ld(sr + j, 4 * H - j) + ld(xr + j, 4 * H - j))
+        j += W
+    if peephole:
+        add_product(sr, p, cr, H)
+        add_product(sr + 2 * H, p + 2 * H, cr, H)
+    s.finish(sr, H, f)
+    s.finish(sr + 2 * H, H, f)
+    s.finish(sr + 3 * H, H, Int(kinds.load(1)))
+    j = 0
+    while j < H:
+        var n = H - j
+        var vi = ld(sr + j, n)
+        var vf = V(1) - vi if coupled else ld(sr + 2 * H + j, n)
+        var cell = vf * ld(cr + j, n) + vi * ld(sr + 3 * H + j, n)
+        st(cr + j, n, cell)
+        st(sr + 3 * H + j, n, cell)
+        j += W
+    if peephole:
+        add_product(sr + H, p + H, cr, H)
+    s.finish(sr + H, H, f)
+    activate(sr + 3 * H, H, Int(kinds.load(2)), 0, 0, 1, 0)
+    j = 0
+    while j < H:
+        var n = H - j
+        var out = ld(sr + H + j, n) * ld(sr + 3 * H + j, n)
+        st(h + (row * H + j), n, out)
+        st(y + (at * H + j), n, out)
+        j += W
+
+
+@no_inline
+def lstm_run(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, h0: FP, c0: FP, p: FP, kinds: IP):
+    """An LSTM; h and c hold the state. `kinds` are those of `lstm_gates`."""
+    var H = s.H
+    copy(h, h0, s.B * H)
+    copy(c, c0, s.B * H)
+    clear_ends(s, y, 0, s.B)
+    var sums = rebind[FP](alloc[Float32](s.B * 4 * H + 1))
+    var zeros = zeros_of(4 * H)
+
+    def work(shared: Team, lo: Int, hi: Int) {imm}:
+        var team = shared
+        var rows = hi - lo
+        var parts = team.parts(rows, 0, rows)
+        for step in range(s.T):
+            multiply(team, sums + lo * 4 * H, h + lo * H, w, zeros, rows, H, 4 * H)
+
+            def gates(t: Int) {imm}:
+                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
+                    var at = s.row_at(step, row)
+                    if at >= 0:
+                        lstm_gates(s, y, h, c, x, sums + row * 4 * H, p, kinds, at, row)
+
+            share(team, gates, parts)
+
+    Plan(s, 4 * H * H, 2).run(work, s.B)
     sums.free()
     zeros.free()
 
 
 @no_inline
-def lstm_run(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, h0: FP, c0: FP, p: FP, kinds: IP):
-    copy(h, h0, s.B * s.H)
-    copy(c, c0, s.B * s.H)
-    clear_ends(s, y, 0, s.B)
-    var threads = row_threads(s, 4)
-
-    def work(t: Int) {imm}:
-        var lo = s.B * t // threads
-        var hi = s.B * (t + 1) // threads
-        lstm_rows(s, y, h, c, x, w, p, kinds, lo, hi, step_threads(s.B, 4 * s.H * s.H) if threads == 1 else 1)
-
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+def gru_reset(s: Sequences, scaled: FP, h: FP, x: FP, gr: FP, f: Int, linear: Bool, at: Int, row: Int):
+    """The gates z and r of one step of one sequence, and h by r where the product of h comes after it."""
+    var H = s.H
+    var xr = x + at * 3 * H
+    var j = 0
+    while j < 2 * H:
+        var n = 2 * H - j
+        st(gr + j, n, ld(xr + j, n) + ld(gr + j, n))
+        j += W
+    s.finish(gr, 2 * H, f)
+    if linear:
+        return
+    j = 0
+    while j < H:
+        var n = H - j
+        st(scaled + (row * H + j), n, ld(gr + H + j, n) * ld(h + (row * H + j), n))
+        j += W
 
 
 @no_inline
-def gru_rows(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, kinds: IP, lo: Int, hi: Int, threads: Int):
-    """The sequences lo to hi of a GRU; h holds the state. `kinds`: f g linear_before_reset."""
-    var rows = hi - lo
+def gru_update(s: Sequences, y: FP, h: FP, x: FP, new: FP, gr: FP, g: Int, linear: Bool, at: Int, row: Int):
+    """The gate h and the state of one step of one sequence."""
     var H = s.H
-    var gates = rebind[FP](alloc[Float32](rows * 2 * H + 1))
-    var carried = rebind[FP](alloc[Float32](rows * H + 1))
-    var scaled = rebind[FP](alloc[Float32](rows * H + 1))
-    clear(scaled, rows * H)
-    var w2 = w + H * ((2 * H + PANEL - 1) // PANEL * PANEL)
-    var f = Int(kinds.load(0))
-    var g = Int(kinds.load(1))
-    var linear = kinds.load(2) != 0
-    for step in range(s.T):
-        multiply(gates, h + lo * H, w, b, rows, H, 2 * H, threads)
-        for m in range(rows):
-            var at = s.row_at(step, lo + m)
-            if at < 0:
-                continue
-            var xr = x + at * 3 * H
-            var gr = gates + m * 2 * H
-            var j = 0
-            while j < 2 * H:
-                var n = 2 * H - j
-                st(gr + j, n, ld(xr + j, n) + ld(gr + j, n))
-                j += W
-            s.finish(gr, 2 * H, f)
-            if not linear:
-                j = 0
-                while j < H:
-                    var n = H - j
-                    st(scaled + (m * H + j), n, ld(gr + H + j, n) * ld(h + ((lo + m) * H + j), n))
-                    j += W
-        multiply(carried, h + lo * H if linear else scaled, w2, b + 2 * H, rows, H, H, threads)
-        for m in range(rows):
-            var at = s.row_at(step, lo + m)
-            if at < 0:
-                continue
-            var xr = x + (at * 3 + 2) * H
-            var gr = gates + m * 2 * H
-            var new = carried + m * H
-            var j = 0
-            while j < H:
-                var n = H - j
-                var v = ld(new + j, n)
-                if linear:
-                    v *= ld(gr + H + j, n)
-                st(new + j, n, ld(xr + j, n) + v)
-                j += W
-            s.finish(new, H, g)
-            j = 0
-            while j < H:
-                var n = H - j
-                var z = ld(gr + j, n)
-                var out = (V(1) - z) * ld(new + j, n) + z * ld(h + ((lo + m) * H + j), n)
-                st(h + ((lo + m) * H + j), n, out)
-                st(y + (at * H + j), n, out)
-                j += W
-    gates.free()
-    carried.free()
-    scaled.free()
+    var xr = x + (at * 3 + 2) * H
+    var j = 0
+    while j < H:
+        var n = H - j
+        var v = ld(new + j, n)
+        if linear:
+            v *= ld(gr + H + j, n)
+        st(new + j, n, ld(xr + j, n) + v)
+        j += W
+    s.finish(new, H, g)
+    j = 0
+    while j < H:
+        var n = H - j
+        var z = ld(gr + j, n)
+        var out = (V(1) - z) * ld(new + j, n) + z * ld(h + (row * H + j), n)
+        st(h + (row * H + j), n, out)
+        st(y + (at * H + j), n, out)
+        j += W
 
 
 @no_inline
 def gru_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, h0: FP, kinds: IP):
-    copy(h, h0, s.B * s.H)
+    """A GRU; h holds the state. `kinds`: f g linear_before_reset."""
+    var H = s.H
+    copy(h, h0, s.B * H)
     clear_ends(s, y, 0, s.B)
-    var threads = row_threads(s, 3)
+    var gates = rebind[FP](alloc[Float32](s.B * 2 * H + 1))
+    var carried = rebind[FP](alloc[Float32](s.B * H + 1))
+    var scaled = zeros_of(s.B * H)
+    var w2 = w + H * ((2 * H + PANEL - 1) // PANEL * PANEL)
+    var f = Int(kinds.load(0))
+    var g = Int(kinds.load(1))
+    var linear = kinds.load(2) != 0
 
-    def work(t: Int) {imm}:
-        var lo = s.B * t // threads
-        var hi = s.B * (t + 1) // threads
-        gru_rows(s, y, h, x, w, b, kinds, lo, hi, step_threads(s.B, 2 * s.H * s.H) if threads == 1 else 1)
+    def work(shared: Team, lo: Int, hi: Int) {imm}:
+        var team = shared
+        var rows = hi - lo
+        var parts = team.parts(rows, 0, rows)
+        for step in range(s.T):
+            multiply(team, gates + lo * 2 * H, h + lo * H, w, b, rows, H, 2 * H)
 
-    if threads == 1:
-        work(0)
-    else:
-        sync_parallelize(work, threads)
+            def reset(t: Int) {imm}:
+                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
+                    var at = s.row_at(step, row)
+                    if at >= 0:
+                        gru_reset(s, scaled, h, x, gates + row * 2 * H, f, linear, at, row)
+
+            share(team, reset, parts)
+            multiply(team, carried + lo * H, (h if linear else scaled) + lo * H, w2, b + 2 * H, rows, H, H)
+
+            def update(t: Int) {imm}:
+                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
+                    var at = s.row_at(step, row)
+                    if at >= 0:
+                        gru_update(s, y, h, x, carried + row * H, gates + row * 2 * H, g, linear, at, row)
+
+            share(team, update, parts)
+
+    Plan(s, 3 * H * H, 4).run(work, s.B)
+    gates.free()
+    carried.free()
+    scaled.free()
 
 
 @no_inline
@@ -283,22 +322,32 @@ def rnn_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, h0: FP, kind: Int):
     copy(h, h0, s.B * H)
     clear_ends(s, y, 0, s.B)
     var sums = rebind[FP](alloc[Float32](s.B * H + 1))
-    var zeros = rebind[FP](alloc[Float32](H + 1))
-    clear(zeros, H)
-    for step in range(s.T):
-        multiply(sums, h, w, zeros, s.B, H, H, step_threads(s.B, H * H))
-        for row in range(s.B):
-            var at = s.row_at(step, row)
-            if at < 0:
-                continue
-            var sr = sums + row * H
-            var j = 0
-            while j < H:
-                st(sr + j, H - j, ld(x + (at * H + j), H - j) + ld(sr + j, H - j))
-                j += W
-            s.finish(sr, H, kind)
-            copy(h + row * H, sr, H)
-            copy(y + at * H, sr, H)
+    var zeros = zeros_of(H)
+
+    def work(shared: Team, lo: Int, hi: Int) {imm}:
+        var team = shared
+        var rows = hi - lo
+        var parts = team.parts(rows, 0, rows)
+        for step in range(s.T):
+            multiply(team, sums + lo * H, h + lo * H, w, zeros, rows, H, H)
+
+            def update(t: Int) {imm}:
+                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
+                    var at = s.row_at(step, row)
+                    if at < 0:
+                        continue
+                    var sr = sums + row * H
+                    var j = 0
+                    while j < H:
+                        st(sr + j, H - j, ld(x + (at * H + j), H - j) + ld(sr + j, H - j))
+                        j += W
+                    s.finish(sr, H, kind)
+                    copy(h + row * H, sr, H)
+                    copy(y + at * H, sr, H)
+
+            share(team, update, parts)
+
+    Plan(s, H * H, 2).run(work, s.B)
     sums.free()
     zeros.free()
 

@@ -4,7 +4,6 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.memory import alloc
 from std.sys import simd_width_of
@@ -17,6 +16,7 @@ comptime PROD = 1
 comptime MAX = 2
 comptime MIN = 3
 comptime BLOCK = 128  # elements that are joined before their total is: rounding errors grow with n / BLOCK
+comptime SMALL = 16384  # elements below which one thread is quicker
 comptime PART = 65536  # elements of one unit of work, which does not depend on the number of threads
 
 
@@ -76,7 +76,7 @@ def reduce_rows[dtype: DType, kind: Int](y: P[dtype], x: P[dtype], outer: Int, n
     var parts = max(1, n // PART)
     var units = outer * parts
     var partial = y if parts == 1 else alloc[Scalar[dtype]](units)
-    var threads = 1 if outer * n < 2 * PART else max(1, min(parallelism_level(None), units))
+    var threads = Team().parts(outer * n, SMALL, units)
 
     def work(t: Int) {imm}:
         for unit in range(units * t // threads, units * (t + 1) // threads):
@@ -100,7 +100,7 @@ def reduce_columns[dtype: DType, kind: Int](mut team: Team, y: P[dtype], x: P[dt
     comptime WIDE = 2 * simd_width_of[dtype]()
     var strips = (inner + WIDE - 1) // WIDE
     var units = outer * strips
-    var parts = team.parts(outer * n * inner, 2 * PART, units)
+    var parts = team.parts(outer * n * inner, SMALL, units)
 
     def work(t: Int) {imm}:
         for unit in range(units * t // parts, units * (t + 1) // parts):

@@ -14,6 +14,7 @@ from std.sys import CompilationTarget, llvm_intrinsic
 comptime Counters = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime COUNTERS = 16  # numbers of a step: the parts taken, and half of them later the parts done, in lines of the cache of their own
 comptime SPINS = 4096  # before a thread that waits lets others run
+comptime WAKE = 8  # times the work that a team shares, it takes for waking threads to pay: those that wait for nothing sleep, and wake late
 comptime FINE = 4  # parts for each thread of a team, so that the others take what a slow one leaves
 
 
@@ -33,9 +34,11 @@ struct Team(ImplicitlyCopyable):
         self.step = 0
 
     def parts(self, work: Int, least: Int, most: Int) -> Int:
-        """In how many parts to share something: in one where its `work` is below `least`, and never in more than `most`."""
-        var wanted = self.threads * FINE if self.counters else self.threads
-        return 1 if work < least else max(1, min(wanted, most))
+        """In how many parts to share something: in one where its `work` is below `least`, of which it takes WAKE times as much where there is no
+        team, and never in more than `most`."""
+        if self.counters:
+            return 1 if work < least else max(1, min(self.threads * FINE, most))
+        return 1 if work < least * WAKE else max(1, min(self.threads, most))
 
 
 @always_inline

@@ -9,6 +9,7 @@ from .conv import IP
 from .team import Team, share
 
 comptime AXES = 16  # more than any tensor has
+comptime SMALL = 8192  # elements below which one thread is quicker
 comptime BLOCK = 16
 comptime NARROW = 1024  # about the elements of a job where rows are shorter than a block
 comptime FEW = 8  # rows that are interleaved at a time
@@ -104,7 +105,7 @@ def transpose_run[dtype: DType](mut team: Team, y: Pointer[Scalar[dtype], Untrac
     var tall = BLOCK if width >= BLOCK else NARROW // width
     var strips = (height + tall - 1) // tall
     var jobs = outer * strips
-    var parts = team.parts(total, 32768, jobs)
+    var parts = team.parts(total, SMALL, jobs)
 
     def work(t: Int) {imm}:
         for job in range(jobs * t // parts, jobs * (t + 1) // parts):
