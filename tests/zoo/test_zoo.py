@@ -19,6 +19,10 @@ GPUS = ("amd:gfx942", "nvidia:sm_90")
 _MORE = os.environ.get("FORNAXC_MODELS_DIR", "")
 LOCAL = {p.stem: p for p in sorted(Path(_MORE).glob("*.onnx"))} if _MORE else {}
 
+COARSE = {"ppocr_cls_qdq_u8s8_pc": 16 / 255, "ppocr_cls_qop_u8": 8 / 255}
+"""By quantised model, how far its output may be off: a value between two steps, rounded either way, is carried through fifty layers. Its output has steps
+of 1/255, and onnxruntime's two runs of the first, with its optimiser and without, are 11 of them apart."""
+
 pytestmark = pytest.mark.zoo
 
 
@@ -33,7 +37,10 @@ def model(name: str) -> Path:
 
 @pytest.mark.parametrize("name", [*zoo.ENTRIES, *LOCAL])
 def test_agrees_with_onnxruntime_on_the_cpu(name: str) -> None:
-    report = fornaxc.verify(model(name))
+    if name in COARSE:
+        report = fornaxc.verify(model(name), oracles=["ort-noopt"], atol=COARSE[name])
+    else:
+        report = fornaxc.verify(model(name))
     assert report.verdict == "pass", [row.to_json() for row in report.rows]
     assert report.executed_on == "cpu"
 
@@ -53,5 +60,6 @@ def test_agrees_with_recorded_outputs(name: str, tmp_path: Path) -> None:
     for prefix, file in (("in::", "in.npz"), ("out::", "out.npz")):
         arrays = {k.removeprefix(prefix): recorded[k] for k in recorded.files if k.startswith(prefix)}
         np.savez(tmp_path / file, **arrays)
-    report = fornaxc.verify(LOCAL[name], inputs=tmp_path / "in.npz", expected=tmp_path / "out.npz")
+    files = {"inputs": tmp_path / "in.npz", "expected": tmp_path / "out.npz"}
+    report = fornaxc.verify(LOCAL[name], **files, atol=COARSE.get(name))
     assert report.verdict == "pass", [row.to_json() for row in report.rows]
