@@ -39,12 +39,20 @@ def swap_block[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]
 def swap_edge[dtype: DType](y: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], x: Pointer[Scalar[dtype], UntrackedOrigin[mut=True]], ys: Int, xs: Int, rows: Int, columns: Int):
     """y[j * ys + i] = x[i * xs + j] for j below `rows` and i below `columns`, of which there are few."""
     var j = 0
-    if ys == columns and (columns == 2 or columns == 4):  # as between groups of channels: what is written lies together
+    if ys == columns and 2 <= columns <= 4:  # as between groups of channels, or colours: what is written lies together
         while j + FEW <= rows:
             var first = (x + j).load[width=FEW]()
             var second = (x + (xs + j)).load[width=FEW]()
             if columns == 2:
                 (y + 2 * j).store(first.interleave(second))
+            elif columns == 3:
+                var third = (x + (2 * xs + j)).load[width=FEW]()
+                var start = first.shuffle[0, 8, 0, 1, 9, 0, 2, 10](second)
+                var middle = first.shuffle[0, 3, 11, 0, 4, 12, 0, 5](second)
+                var end = first.shuffle[13, 0, 6, 14, 0, 7, 15, 0](second)
+                (y + 3 * j).store(start.shuffle[0, 1, 8, 3, 4, 9, 6, 7](third))
+                (y + (3 * j + FEW)).store(middle.shuffle[10, 1, 2, 11, 4, 5, 12, 7](third))
+                (y + (3 * j + 2 * FEW)).store(end.shuffle[0, 13, 2, 3, 14, 5, 6, 15](third))
             else:
                 var even = first.interleave((x + (2 * xs + j)).load[width=FEW]())
                 var odd = second.interleave((x + (3 * xs + j)).load[width=FEW]())
