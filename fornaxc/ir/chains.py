@@ -112,22 +112,23 @@ def schedule(graph: Graph) -> list[Node | Chain]:
     """All nodes, each alone or in its chain, in an order in which they can run."""
     if not may_have_chains(graph) or not any(_is_window(node) for node in graph.nodes):
         return list(graph.nodes)
-    stages = _stages(graph)
+    links = {node for node in graph.nodes if is_link(node)}
+    stages = _stages(graph, links)
     varying = _varying(graph)
     plain: dict[int, list[Node]] = {}
     chained: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        (chained if is_link(node) else plain).setdefault(stages[node], []).append(node)
+        (chained if node in links else plain).setdefault(stages[node], []).append(node)
     steps: list[Node | Chain] = []
     for stage in range(max(stages.values(), default=-1) + 1):
         steps += plain.get(stage, [])
-        links = chained.get(stage, [])
-        kept = _worth_a_step(links, varying)
+        linked = chained.get(stage, [])
+        kept = _worth_a_step(linked, varying)
         if sum(_is_window(node) for node in kept) < LEAST:
-            steps += links
+            steps += linked
             continue
-        steps.append(tuple(node for node in links if node in kept))
-        steps += [node for node in links if node not in kept]
+        steps.append(tuple(node for node in linked if node in kept))
+        steps += [node for node in linked if node not in kept]
     return steps
 
 
@@ -222,7 +223,7 @@ def _is_window(node: Node) -> bool:
     return isinstance(node.op, ConvNhwc | Pool)
 
 
-def _stages(graph: Graph) -> dict[Node, int]:
+def _stages(graph: Graph, links: set[Node]) -> dict[Node, int]:
     """A number for each node. A link's is the largest of the nodes before it, another's is one more than that of links before it.
 
     So links of one stage have no other node between them.
@@ -230,23 +231,22 @@ def _stages(graph: Graph) -> dict[Node, int]:
     stages: dict[Node, int] = {}
     makers: dict[Value, Node] = {}
     for node in graph.nodes:
-        link = is_link(node)
         before = [makers[v] for v in _used(node) if v in makers]
-        stages[node] = max((stages[n] + (is_link(n) and not link) for n in before), default=0)
+        stages[node] = max((stages[n] + (n in links and node not in links) for n in before), default=0)
         makers.update((v, node) for v in node.outputs)
-    _delay_repetitions(graph, stages)
+    _delay_repetitions(graph, stages, links)
     return stages
 
 
-def _delay_repetitions(graph: Graph, stages: dict[Node, int]) -> None:
+def _delay_repetitions(graph: Graph, stages: dict[Node, int], links: set[Node]) -> None:
     """Move what repeats a value to the stage that uses it first."""
     users: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in _used(node):
             users.setdefault(value, []).append(node)
     for node in reversed(graph.nodes):
-        after = users.get(node.outputs[0], []) if is_link(node) and isinstance(node.op, BroadcastTo) else []
-        stages[node] = min((stages[n] - (not is_link(n)) for n in after), default=stages[node])
+        after = users.get(node.outputs[0], []) if node in links and isinstance(node.op, BroadcastTo) else []
+        stages[node] = min((stages[n] - (n not in links) for n in after), default=stages[node])
 
 
 def _used(node: Node) -> Iterator[Value]:
