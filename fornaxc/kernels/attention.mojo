@@ -173,7 +173,7 @@ def attention_run(mut team: Team, a: Job):
     var rows = max(MR, min(MOST_ROWS, SCORES // max(1, a.S) // MR * MR))
     var multiplications = a.B * a.H * a.M * a.S * (a.C + a.N)
     var blocks = max(1, (a.M + rows - 1) // rows)
-    if team.threads > 1 and multiplications >= SMALL:  # two for each part of a team, so that parts differ little
+    if team.parts(multiplications, SMALL, 2) > 1:  # two for each part of a team, so that parts differ little
         var wanted = (2 * FINE * team.threads + a.B * a.H - 1) // (a.B * a.H)
         blocks = max(blocks, min(wanted, a.M // LEAST_ROWS))
     rows = ((a.M + blocks - 1) // blocks + MR - 1) // MR * MR

@@ -5,7 +5,6 @@ One instance serves a whole net: which steps there are, their sizes and their pl
 
 import extensibility
 from extensibility import InputTensor, InputVariadicTensors, OutputTensor, OutputVariadicTensors
-from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from std.memory import alloc
 from .attention import Job, attention_run
@@ -14,7 +13,7 @@ from .local_norm import local_norm
 from .pool import pool_run
 from .reduce import SUM, reduce_columns
 from .rows import normalize_rows, softmax_rows
-from .team import COUNTERS, Team, share
+from .team import Team, share, together
 from .transpose import Axes, copy_row, transpose_run
 
 comptime COLUMNS = 44  # of a row of the table
@@ -44,7 +43,7 @@ comptime LITTLE = 1250000  # of a chain, WAKE times which take one thread as lon
 comptime STRIDE = 2  # in a place: the numbers from one pixel to the next
 comptime OPERATIONS = 5  # of ARITHMETIC
 comptime SHARES = 2  # the most calls of `share` that a step makes
-comptime SMALL = 1 << 15  # numbers below which one thread copies quicker
+comptime SMALL = 1 << 15  # numbers below which one thread of a team copies quicker
 comptime UP = Pointer[UInt32, UntrackedOrigin[mut=True]]
 
 
@@ -287,21 +286,12 @@ def chain_run(buffers: PP, table: IP, floats: FP, count: Int):
     for i in range(count):
         work += Int(table.load(i * COLUMNS + WORK))
     var threads = Team().parts(work, LITTLE, work)
-    var numbers = SHARES * count * COUNTERS
-    var counters = rebind[IP](alloc[Int64](numbers))
-    for i in range(numbers):
-        counters.store(i, 0)
 
-    def member(_thread: Int) {imm}:
-        var team = Team(threads, counters)
+    def member(shared: Team) {imm}:
+        var team = shared
         chain_steps(team, buffers, table, floats, count)
 
-    if threads == 1:
-        var alone = Team(1)
-        chain_steps(alone, buffers, table, floats, count)
-    else:
-        sync_parallelize(member, threads)
-    counters.free()
+    together(member, threads, SHARES * count)
 
 
 @no_inline

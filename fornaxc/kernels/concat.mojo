@@ -11,7 +11,7 @@ from .team import Team
 comptime Bytes = Pointer[UInt8, UntrackedOrigin[mut=True]]
 comptime Sources = Pointer[Bytes, UntrackedOrigin[mut=True]]
 comptime Widths = Pointer[Int, UntrackedOrigin[mut=True]]
-comptime SMALL = 1 << 16  # bytes below which one thread is quicker
+comptime SMALL = 1 << 16  # times WAKE: bytes below which one thread is quicker
 
 
 @always_inline

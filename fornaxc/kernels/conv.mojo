@@ -33,7 +33,7 @@ comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all
 comptime FETCHED = 64  # row tiles up to which each also fetches a part of the weights that are next: more than these wait little for them
 comptime NEARER = 4096  # numbers of w that stay in the first cache
 comptime READ = 8  # output pixels up to which a weight takes as long to read as to multiply
-comptime SMALL = 400000  # multiply-adds below which one thread is quicker
+comptime SMALL = 400000  # multiply-adds below which one thread of a team is quicker
 comptime ACTIVATIONS = 9  # kinds of them, with none
 comptime CLIP = 2  # one of them
 

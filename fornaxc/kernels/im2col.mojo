@@ -8,7 +8,7 @@ from .conv import IP, taps_inside
 from .quantized import BYTES
 from .team import Team, share
 
-comptime SMALL = 1 << 14  # bytes below which one thread is quicker
+comptime SMALL = 1 << 14  # times WAKE: bytes below which one thread is quicker
 
 
 @always_inline

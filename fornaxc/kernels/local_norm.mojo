@@ -9,7 +9,7 @@ from std.utils.numerics import inf
 from .conv import FP, IP, V, W, ld, st
 from .team import Team, share
 
-comptime SMALL = 8192  # elements below which one thread is quicker
+comptime SMALL = 8192  # elements below which one thread of a team is quicker
 
 
 @always_inline

@@ -12,7 +12,7 @@ from .team import Team, share
 
 comptime MAXIMUM = 0  # kinds
 comptime MEAN = 2
-comptime SMALL = 50000  # numbers seen below which one thread is quicker
+comptime SMALL = 50000  # numbers seen below which one thread of a team is quicker
 comptime VECTORS = 4  # of channels at a time: each maximum waits for the one before
 
 

@@ -10,7 +10,7 @@ from .reduce import P
 from .team import Team
 
 comptime ROWS = 4  # of a tile
-comptime SMALL = 25000  # multiply-adds below which one thread is quicker
+comptime SMALL = 25000  # times WAKE: multiply-adds below which one thread is quicker
 
 
 @always_inline

@@ -35,8 +35,8 @@ comptime GROUP = 64  # columns that one unit of work has
 comptime TILE_ROWS = 6
 comptime NV = 4 if L != 8 else 2  # vectors of a tile: 24 accumulators of 32 registers, or 12 of 16
 comptime BLOCK = 32  # tiles of rows that take turns at a group of columns
-comptime SMALL = 400000  # multiply-adds below which one thread is quicker
-comptime COPIED = 1 << 18  # numbers that one thread copies as fast as several
+comptime SMALL = 400000  # times WAKE: multiply-adds below which one thread is quicker
+comptime COPIED = 1 << 15  # times WAKE: numbers that one thread copies as fast as several
 
 
 struct Quantized(ImplicitlyCopyable):
@@ -273,7 +273,7 @@ def quantized_run(a0: Quantized):
     var padded = (a.N + WIDTH - 1) // WIDTH * WIDTH
     var groups = (padded + GROUP - 1) // GROUP
     var threads = Team().parts(a.M * a.N * a.K, SMALL, tiles * groups)
-    var copies = 1 if a.M * a.K < COPIED else threads
+    var copies = Team().parts(a.M * a.K, COPIED, a.M)
     var by_rows = tiles >= 16 * threads or groups < threads  # else split the columns
 
     def copy(t: Int) {imm}:

@@ -10,7 +10,7 @@ from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
 from std.memory import alloc
 from .conv import Args, CLIP, FP, IP, MR, PANEL, READ, SMALL, V, W, activate, ld, multiply_rows, st, strips_of
-from .team import COUNTERS, Counters, Team, share
+from .team import Team, share, together
 
 comptime FEW_WEIGHTS = 1 << 15  # of a step, which threads that share them do not read sooner than one
 
@@ -115,45 +115,30 @@ def multiply(mut team: Team, y: FP, x: FP, w: FP, b: FP, rows: Int, C: Int, K: I
     share(team, work, parts)
 
 
-struct Plan(ImplicitlyCopyable):
-    """How threads share a recurrence. Many sequences: each thread runs some of them to their end, alone. Few: all threads go through the steps together and
-    share the weights of each, which take longer to read than to multiply."""
+@always_inline
+def recur[F: def(Team, Int, Int) -> None](work: F, s: Sequences, weights: Int, strips: Int, shares: Int):
+    """`work` of a team and of the sequences from one number up to another. Of many sequences each thread runs some to their end, alone. Of few all threads go
+    through the steps together and share the `weights` of each, which take longer to read than to multiply.
 
-    var groups: Int  # of sequences, a thread each
-    var together: Int  # threads of each group
-    var counters: Optional[Counters]
+    The narrowest product of a step has so many `strips`, and a step calls `share` so often."""
+    var threads = Team().parts(s.T * max(s.B, READ) * weights, SMALL, s.T * weights)
+    var many = s.B >= threads * MR or (s.B >= threads and strips < threads)
+    if not many and weights >= FEW_WEIGHTS:
 
-    def __init__(out self, s: Sequences, weights: Int, shares: Int):
-        """`weights` of a step, and how often it calls `share`."""
-        var threads = Team().parts(s.T * max(s.B, READ) * weights, SMALL, s.T * weights)
-        var many = s.B >= threads * MR or weights < FEW_WEIGHTS
-        self.groups = max(1, min(threads, s.B)) if many else 1
-        self.together = 1 if many else threads
-        self.counters = None
-        if self.together > 1:
-            var numbers = s.T * shares * COUNTERS
-            var counters = rebind[Counters](alloc[Int64](numbers))
-            for i in range(numbers):
-                counters.store(i, 0)
-            self.counters = counters
+        def all(team: Team) {imm}:
+            work(team, 0, s.B)
 
-    def run[F: def(Team, Int, Int) -> None](self, work: F, B: Int):
-        """`work` of a team, and which of the B sequences it is for."""
-        var plan = self
+        together(all, min(threads, strips), s.T * shares)
+        return
+    var groups = max(1, min(threads, s.B))
 
-        def member(t: Int) {imm}:
-            if plan.counters:
-                work(Team(plan.together, plan.counters), 0, B)
-            else:
-                work(Team(1), B * t // plan.groups, B * (t + 1) // plan.groups)
+    def some(t: Int) {imm}:
+        work(Team(1), s.B * t // groups, s.B * (t + 1) // groups)
 
-        var threads = max(self.groups, self.together)
-        if threads == 1:
-            member(0)
-        else:
-            sync_parallelize(member, threads)
-        if self.counters:
-            self.counters.value().free()
+    if groups == 1:
+        some(0)
+    else:
+        sync_parallelize(some, groups)
 
 
 @no_inline
@@ -222,7 +207,7 @@ def lstm_run(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, h0: FP, c0: FP, p:
 
             share(team, gates, parts)
 
-    Plan(s, 4 * H * H, 2).run(work, s.B)
+    recur(work, s, 4 * H * H, strips_of(4 * H), 2)
     sums.free()
     zeros.free()
 
@@ -309,7 +294,7 @@ def gru_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, h0: FP, kinds: IP):
 
             share(team, update, parts)
 
-    Plan(s, 3 * H * H, 4).run(work, s.B)
+    recur(work, s, 3 * H * H, strips_of(H), 4)
     gates.free()
     carried.free()
     scaled.free()
@@ -347,7 +332,7 @@ def rnn_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, h0: FP, kind: Int):
 
             share(team, update, parts)
 
-    Plan(s, H * H, 2).run(work, s.B)
+    recur(work, s, H * H, strips_of(H), 2)
     sums.free()
     zeros.free()
 

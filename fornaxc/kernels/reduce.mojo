@@ -16,7 +16,7 @@ comptime PROD = 1
 comptime MAX = 2
 comptime MIN = 3
 comptime BLOCK = 128  # elements that are joined before their total is: rounding errors grow with n / BLOCK
-comptime SMALL = 16384  # elements below which one thread is quicker
+comptime SMALL = 16384  # elements below which one thread of a team is quicker
 comptime PART = 65536  # elements of one unit of work, which does not depend on the number of threads
 
 

@@ -10,7 +10,7 @@ from .functions import exponential
 from .reduce import MAX, SUM, reduce_row
 from .team import Team, share
 
-comptime SMALL = 8192  # elements below which one thread is quicker
+comptime SMALL = 8192  # elements below which one thread of a team is quicker
 
 
 @always_inline

@@ -4,9 +4,11 @@ import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.algorithm import sync_parallelize
 from max.gpu.host import DeviceContext
-from max.runtime.asyncrt import parallelism_level
 from std.math import isnan
 from std.memory import alloc
+from .team import Team
+
+comptime SMALL = 4096  # times WAKE: elements to sort below which one thread is quicker
 
 
 @extensibility.register("fx_cumulative")
@@ -102,14 +104,13 @@ struct TopK:
             order.unsafe_free()
             other.unsafe_free()
 
-        var workers = parallelism_level(None)
-        if lanes * n < 16384 or lanes < workers:
-            for which in range(lanes):
-                lane(which)
-            return
+        var workers = Team().parts(lanes * n, SMALL, lanes)
 
         def work(t: Int) {imm}:
             for which in range(lanes * t // workers, lanes * (t + 1) // workers):
                 lane(which)
 
-        sync_parallelize(work, workers)
+        if workers == 1:
+            work(0)
+        else:
+            sync_parallelize(work, workers)

@@ -8,6 +8,7 @@ thread may do nothing but what all may do at once.
 from max.algorithm import sync_parallelize
 from max.runtime.asyncrt import parallelism_level
 from std.atomic import Atomic
+from std.memory import alloc
 from std.ffi import external_call
 from std.sys import CompilationTarget, llvm_intrinsic
 
@@ -34,8 +35,8 @@ struct Team(ImplicitlyCopyable):
         self.step = 0
 
     def parts(self, work: Int, least: Int, most: Int) -> Int:
-        """In how many parts to share something: in one where its `work` is below `least`, of which it takes WAKE times as much where there is no
-        team, and never in more than `most`."""
+        """In how many parts to share something: in one where its `work` is below `least`, or below WAKE times that where threads must be woken
+        first, and never in more than `most`."""
         if self.counters:
             return 1 if work < least else max(1, min(self.threads * FINE, most))
         return 1 if work < least * WAKE else max(1, min(self.threads, most))
@@ -66,3 +67,21 @@ def share[F: def(Int) -> None](mut team: Team, work: F, parts: Int):
             llvm_intrinsic["llvm.x86.sse2.pause", NoneType]()
         if spins > SPINS:
             _ = external_call["sched_yield", Int32]()
+
+
+@always_inline
+def together[F: def(Team) -> None](work: F, threads: Int, shares: Int):
+    """`work` by each of `threads`, one team; it calls `share` at most `shares` times."""
+    if threads == 1:
+        work(Team(1))
+        return
+    var numbers = shares * COUNTERS
+    var counters = rebind[Counters](alloc[Int64](numbers, alignment=64))
+    for i in range(numbers):
+        counters.store(i, 0)
+
+    def member(_thread: Int) {imm}:
+        work(Team(threads, counters))
+
+    sync_parallelize(member, threads)
+    counters.free()

@@ -9,7 +9,7 @@ from .conv import IP
 from .team import Team, share
 
 comptime AXES = 16  # more than any tensor has
-comptime SMALL = 8192  # elements below which one thread is quicker
+comptime SMALL = 8192  # elements below which one thread of a team is quicker
 comptime BLOCK = 16
 comptime NARROW = 1024  # about the elements of a job where rows are shorter than a block
 comptime FEW = 8  # rows that are interleaved at a time

@@ -120,7 +120,7 @@ class Constness:
     def along(self, b: GraphBuilder, value: Value, axis: int, count: int) -> Value | None:
         """The vector [count] that `value`, constant or not, repeats along all axes but one; None where it is not so."""
         inner = self.unbroadcast(value)
-        size = inner.type.shape[axis] if inner.type.rank == value.type.rank else 0
+        size = inner.type.shape[axis]
         if size not in (1, count):
             return None
         if any(d != 1 for i, d in enumerate(inner.type.shape) if i != axis):

@@ -17,8 +17,7 @@ from fornaxc.qualify.cases import Case, tensors_of, walk
 def without_undefined(case: Case) -> Case:
     """The case with 0 for the floats that do not fit the integer type they are cast to, and for what becomes of them.
 
-    Cast says of floating point to fixed point "undefined if OOR" (ONNX operators, Cast; CastLike refers to it). The case itself where there
-    are none.
+    Cast says of floating point to fixed point "undefined if OOR" (ONNX operators, Cast; CastLike refers to it).
     """
     if not {n.op_type for n in walk(case.model.graph)} <= {"Cast", "CastLike"}:
         return case
@@ -33,13 +32,15 @@ def _in_range(inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Sequence[A
     if not (source.is_float and target.is_integer):
         return inputs, outputs
     out = _outside(given[0], target)
+    if not out.any():
+        return inputs, outputs
     return [_zeroed(given[0], out), *inputs[1:]], [_zeroed(shipped[0], out)]
 
 
 def _outside(x: Array, target: DType) -> Array:
     low, high = integer_range(target)
     whole = np.trunc(x.astype(np.float64))
-    return ~((whole >= low) & (whole <= high))
+    return ~((whole >= low) & (whole < high + 1))
 
 
 def _zeroed(x: Array, where: Array) -> Array:

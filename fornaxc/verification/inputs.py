@@ -15,7 +15,7 @@ from fornaxc.verification.roles import Role, input_uses
 from fornaxc.verification.size_arguments import assignments, conditions_of, fitting_sizes
 
 SIZES = (2, 5, 16, 32, 64, 128, 224, 1, 512)  # tried in this order for the symbolic dims
-LARGEST = 1 << 22  # elements of an input, of all choices but the first
+LARGEST = 1 << 22  # elements of an input, unless the first choice has more
 FEW = 2  # choices of them below which others are searched for
 
 
@@ -23,12 +23,15 @@ def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
     """Sizes for the symbols of the inputs that meet the graph's conditions and leave no dim negative; likely ones first.
 
     Where inputs hold sizes, only those beside which they fit the program's shapes, if there are any. Where the first do not suit the oracle,
-    it is asked about others, but not about any that make an input of more than `LARGEST` elements: several large dims at once fill the memory.
+    it is asked about others, but about none that make an input of more than `LARGEST` elements, or than the first if that has more: several
+    large dims at once fill the memory.
     """
     others: list[dict[str, int]] = []
     found = False
+    most = 0
     for chosen in _choices(graph):
-        if (found or others) and not _is_moderate(graph, chosen):
+        most = most or max(LARGEST, _largest(graph, chosen))
+        if _largest(graph, chosen) > most:
             continue
         if fitting_sizes(graph, chosen) is None:
             others.append(chosen)
@@ -39,10 +42,11 @@ def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
         yield from others
 
 
-def _is_moderate(graph: Graph, sizes: Mapping[str, int]) -> bool:
+def _largest(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """The elements of the largest input."""
     bound: dict[str, Dim] = dict(sizes)
     shapes = ([substitute(d, bound) for d in v.type.shape] for v in graph.inputs)
-    return all(prod(d for d in shape if isinstance(d, int)) <= LARGEST for shape in shapes)
+    return max((prod(d for d in shape if isinstance(d, int)) for shape in shapes), default=0)
 
 
 def _choices(graph: Graph) -> Iterator[dict[str, int]]:
@@ -54,9 +58,8 @@ def _choices(graph: Graph) -> Iterator[dict[str, int]]:
     ordered = list(dict.fromkeys(groups.values()))
     found = []
     rising = {n: ordered.index(groups[n]) for n in names}
-    falling = {
-        n: len(ordered) - 1 - more for n, more in rising.items()
-    }  # a mask is named before the shorter cache it covers
+    # a mask is named before the shorter cache that it covers
+    falling = {n: len(ordered) - 1 - more for n, more in rising.items()}
     for offsets in (rising, dict.fromkeys(names, 0), falling) if len(ordered) > 1 else (rising,):
         for base in SIZES:
             chosen = {n: base + more for n, more in offsets.items()}

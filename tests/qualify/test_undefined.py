@@ -38,6 +38,13 @@ def test_floats_beyond_an_integer_type_are_zeros(operator: str) -> None:
     assert len(rest) == (operator == "CastLike")
 
 
+def test_the_powers_of_two_behind_the_largest_integers_do_not_fit() -> None:
+    for power, dtype, code in ((63, np.int64, TensorProto.INT64), (64, np.uint64, TensorProto.UINT64)):
+        x = np.array([2.0**power, 2.0 ** (power - 1), -1.0])
+        ((kept,), _) = without_undefined(case("Cast", [x], np.array([7, 7, 7], dtype), to=code)).data[0]
+        assert kept.tolist() == [0, x[1], -1.0 if dtype == np.int64 else 0]
+
+
 def test_every_other_case_is_kept_as_it_is() -> None:
     wide = np.array([300, -1, 7], np.int32)
     narrow = case("Cast", [wide], wide.astype(np.int8), to=TensorProto.INT8)  # which wraps: it is defined

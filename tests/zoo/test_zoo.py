@@ -20,7 +20,7 @@ _MORE = os.environ.get("FORNAXC_MODELS_DIR", "")
 LOCAL = {p.stem: p for p in sorted(Path(_MORE).glob("*.onnx"))} if _MORE else {}
 
 COARSE = {"ppocr_cls_qdq_u8s8_pc": 16 / 255, "ppocr_cls_qop_u8": 8 / 255}
-"""By quantised model, how far its output may be off: a value between two steps, rounded either way, is carried through fifty layers. Its output has steps
+"""By quantised model of FORNAXC_MODELS_DIR, how far its output may be off: a value between two steps, rounded either way, is carried through fifty layers. Its output has steps
 of 1/255, and onnxruntime's two runs of the first, with its optimiser and without, are 11 of them apart."""
 
 pytestmark = pytest.mark.zoo
