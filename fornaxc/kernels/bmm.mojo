@@ -118,7 +118,7 @@ def bmm_run(y: FP, x: FP, w: FP, B: Int, M: Int, K: Int, N: Int, transposed: Boo
     var sk = 1 if transposed else N
     var sn = K if transposed else 1
     var by_batch = B >= threads or B >= mt  # else the rows of each product are split
-    threads = min(threads, B if by_batch else mt)
+    threads = max(1, min(threads, B if by_batch else mt))
     var buffers = rebind[FP](alloc[Float32]((threads if by_batch else 1) * kp * K + 1))
     var zeros = rebind[FP](alloc[Float32](kp + K + 1))
     for i in range(kp + K):

@@ -141,6 +141,21 @@ def recur[F: def(Team, Int, Int) -> None](work: F, s: Sequences, weights: Int, s
         sync_parallelize(some, groups)
 
 
+@always_inline
+def each[F: def(Int, Int) -> None](mut team: Team, work: F, s: Sequences, step: Int, lo: Int, hi: Int):
+    """`work` of where each of the sequences lo to hi that has not ended is in x and y, and of its number; a team shares them."""
+    var rows = hi - lo
+    var parts = team.parts(rows, 0, rows)
+
+    def some(t: Int) {imm}:
+        for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
+            var at = s.row_at(step, row)
+            if at >= 0:
+                work(at, row)
+
+    share(team, some, parts)
+
+
 @no_inline
 def lstm_gates(s: Sequences, y: FP, h: FP, c: FP, x: FP, sr: FP, p: FP, kinds: IP, at: Int, row: Int):
     """One step of one sequence, whose products of h are in `sr`: gates i o f c. `at` is its row of x and y. `kinds`: f g h peephole input_forget."""
@@ -195,17 +210,13 @@ def lstm_run(s: Sequences, y: FP, h: FP, c: FP, x: FP, w: FP, h0: FP, c0: FP, p:
     def work(shared: Team, lo: Int, hi: Int) {imm}:
         var team = shared
         var rows = hi - lo
-        var parts = team.parts(rows, 0, rows)
         for step in range(s.T):
             multiply(team, sums + lo * 4 * H, h + lo * H, w, zeros, rows, H, 4 * H)
 
-            def gates(t: Int) {imm}:
-                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
-                    var at = s.row_at(step, row)
-                    if at >= 0:
-                        lstm_gates(s, y, h, c, x, sums + row * 4 * H, p, kinds, at, row)
+            def gates(at: Int, row: Int) {imm}:
+                lstm_gates(s, y, h, c, x, sums + row * 4 * H, p, kinds, at, row)
 
-            share(team, gates, parts)
+            each(team, gates, s, step, lo, hi)
 
     recur(work, s, 4 * H * H, strips_of(4 * H), 2)
     sums.free()
@@ -273,26 +284,19 @@ def gru_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, b: FP, h0: FP, kinds: IP):
     def work(shared: Team, lo: Int, hi: Int) {imm}:
         var team = shared
         var rows = hi - lo
-        var parts = team.parts(rows, 0, rows)
         for step in range(s.T):
             multiply(team, gates + lo * 2 * H, h + lo * H, w, b, rows, H, 2 * H)
 
-            def reset(t: Int) {imm}:
-                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
-                    var at = s.row_at(step, row)
-                    if at >= 0:
-                        gru_reset(s, scaled, h, x, gates + row * 2 * H, f, linear, at, row)
+            def reset(at: Int, row: Int) {imm}:
+                gru_reset(s, scaled, h, x, gates + row * 2 * H, f, linear, at, row)
 
-            share(team, reset, parts)
+            each(team, reset, s, step, lo, hi)
             multiply(team, carried + lo * H, (h if linear else scaled) + lo * H, w2, b + 2 * H, rows, H, H)
 
-            def update(t: Int) {imm}:
-                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
-                    var at = s.row_at(step, row)
-                    if at >= 0:
-                        gru_update(s, y, h, x, carried + row * H, gates + row * 2 * H, g, linear, at, row)
+            def update(at: Int, row: Int) {imm}:
+                gru_update(s, y, h, x, carried + row * H, gates + row * 2 * H, g, linear, at, row)
 
-            share(team, update, parts)
+            each(team, update, s, step, lo, hi)
 
     recur(work, s, 3 * H * H, strips_of(H), 4)
     gates.free()
@@ -312,25 +316,20 @@ def rnn_run(s: Sequences, y: FP, h: FP, x: FP, w: FP, h0: FP, kind: Int):
     def work(shared: Team, lo: Int, hi: Int) {imm}:
         var team = shared
         var rows = hi - lo
-        var parts = team.parts(rows, 0, rows)
         for step in range(s.T):
             multiply(team, sums + lo * H, h + lo * H, w, zeros, rows, H, H)
 
-            def update(t: Int) {imm}:
-                for row in range(lo + rows * t // parts, lo + rows * (t + 1) // parts):
-                    var at = s.row_at(step, row)
-                    if at < 0:
-                        continue
-                    var sr = sums + row * H
-                    var j = 0
-                    while j < H:
-                        st(sr + j, H - j, ld(x + (at * H + j), H - j) + ld(sr + j, H - j))
-                        j += W
-                    s.finish(sr, H, kind)
-                    copy(h + row * H, sr, H)
-                    copy(y + at * H, sr, H)
+            def update(at: Int, row: Int) {imm}:
+                var sr = sums + row * H
+                var j = 0
+                while j < H:
+                    st(sr + j, H - j, ld(x + (at * H + j), H - j) + ld(sr + j, H - j))
+                    j += W
+                s.finish(sr, H, kind)
+                copy(h + row * H, sr, H)
+                copy(y + at * H, sr, H)
 
-            share(team, update, parts)
+            each(team, update, s, step, lo, hi)
 
     recur(work, s, H * H, strips_of(H), 2)
     sums.free()

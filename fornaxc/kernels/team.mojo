@@ -8,8 +8,8 @@ thread may do nothing but what all may do at once.
 from max.algorithm import sync_parallelize
 from max.runtime.asyncrt import parallelism_level
 from std.atomic import Atomic
-from std.memory import alloc
 from std.ffi import external_call
+from std.memory import alloc
 from std.sys import CompilationTarget, llvm_intrinsic
 
 comptime Counters = Pointer[Int64, UntrackedOrigin[mut=True]]

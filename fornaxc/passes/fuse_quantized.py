@@ -26,7 +26,6 @@ from fornaxc.passes.rewrite import holds, rewrite, use_counts
 
 BYTES = (DType.U8, DType.I8)
 DEEPEST = (2**31 - 1) // 255**2  # rows of a matrix up to which no sum of products of bytes overflows
-
 DEEPEST_IN_F32 = 2**24 // 255**2  # products of bytes up to which f32 holds their sum exactly
 
 

@@ -30,8 +30,9 @@ def size_choices(graph: Graph) -> Iterator[dict[str, int]]:
     found = False
     most = 0
     for chosen in _choices(graph):
-        most = most or max(LARGEST, _largest(graph, chosen))
-        if _largest(graph, chosen) > most:
+        largest = _largest(graph, chosen)
+        most = most or max(LARGEST, largest)
+        if largest > most:
             continue
         if fitting_sizes(graph, chosen) is None:
             others.append(chosen)

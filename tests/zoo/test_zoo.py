@@ -23,8 +23,8 @@ COARSE = {"ppocr_cls_qdq_u8s8_pc": 16 / 255, "ppocr_cls_qop_u8": 8 / 255}
 """By quantised model of FORNAXC_MODELS_DIR, how far its output may be off: a value between two steps, rounded either way, is carried through fifty layers. Its output has steps
 of 1/255, and onnxruntime's two runs of the first, with its optimiser and without, are 11 of them apart."""
 RECORDED = COARSE | {"llama_tiny_int4_qdq": 0.01}
-"""The same of recorded outputs. Those of the language model are of onnxruntime's optimiser, which rounds activations to bytes: 0.0085 from the outputs in
-double precision, where onnxruntime without it is 4e-7 from them."""
+"""The same of recorded outputs. Those of the language model are of onnxruntime's optimiser: 0.0085 from the outputs in double precision,
+where onnxruntime without it is 4e-7 from them."""
 
 pytestmark = pytest.mark.zoo
 
