@@ -7,11 +7,12 @@ shape. Weights are packed ahead of time by `packing.py`.
 import extensibility
 from extensibility import InputTensor, OutputTensor
 from max.gpu.host import DeviceContext
+from std.bit import log2_floor
 from std.collections import Array
-from std.math import fma, isnan, tanh
+from std.math import fma, iota, isnan, tanh
 from std.memory import alloc
 from std.sys import simd_width_of
-from std.sys.intrinsics import PrefetchOptions, prefetch
+from std.sys.intrinsics import PrefetchOptions, masked_load, prefetch
 from std.utils.numerics import inf
 from .functions import HIGHEST, error_function, exponential
 from .team import Team, share
@@ -21,8 +22,10 @@ comptime IP = Pointer[Int64, UntrackedOrigin[mut=True]]
 comptime W = simd_width_of[DType.float32]()
 comptime PP = Pointer[FP, UntrackedOrigin[mut=True]]
 comptime V = SIMD[DType.float32, W]
+comptime HALVES = log2_floor(W)
 comptime At[T: AnyType] = Pointer[T, UntrackedOrigin[mut=True]]
 comptime PANEL = 16  # channels of a panel of packed weights
+comptime PANEL_BITS = log2_floor(PANEL)
 comptime MR = 6  # output pixels of a register tile
 comptime NV = 4 if W != 8 else 2  # vectors of a register tile: 24 accumulators of 32 registers, or 12 of 16
 comptime STRIP = max(PANEL, NV * W)  # channels of a register tile: of one panel, or of four where vectors are as wide as panels
@@ -32,6 +35,8 @@ comptime DW_PIXELS = 8  # of a tile of a depthwise convolution
 comptime NEAR = 65536  # numbers of x that stay in the cache of a core while all strips go over them
 comptime FETCHED = 64  # row tiles up to which each also fetches a part of the weights that are next: more than these wait little for them
 comptime NEARER = 4096  # numbers of w that stay in the first cache
+comptime UNROLLED = 4  # channels of a turn of the loop that multiplies
+comptime LINE = 16  # numbers of a line of the cache
 comptime READ = 8  # output pixels up to which a weight takes as long to read as to multiply
 comptime SMALL = 400000  # multiply-adds below which one thread of a team is quicker
 comptime ACTIVATIONS = 9  # kinds of them, with none
@@ -110,20 +115,23 @@ def ld(p: FP, n: Int) -> V:
     """The first n lanes at p; zeros after them."""
     if n >= W:
         return p.load[width=W]()
-    var v = V(0)
-    for i in range(n):
-        v[i] = p.load(i)
-    return v
+    return masked_load[W](p, iota[DType.int32, W]().lt(SIMD[DType.int32, W](Int32(n))), V(0))
 
 
 @always_inline
 def st(p: FP, n: Int, v: V):
-    """Store the first n lanes."""
+    """Store the first n lanes: by halves, since stores under a mask are slow on some cores."""
     if n >= W:
         p.store(v)
-    else:
-        for i in range(n):
-            p.store(i, v[i])
+        return
+    var rest = v
+    var at = 0
+    comptime for k in range(1, HALVES + 1):
+        comptime half = W >> k
+        if n > 0 and n & half != 0:
+            (p + at).store(rest.slice[half]())
+            rest = rest.shift_left[half]()
+            at += half
 
 
 @always_inline
@@ -272,89 +280,120 @@ struct Ahead(ImplicitlyCopyable):
         self.step = max(1, PANEL // tiles)
 
 
-@no_inline
-def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int, k0: Int, p0: Int, p1: Int, first: Bool, last: Bool, ahead: Ahead):
-    """`mr` output pixels from m0 on by N vectors of channels from k0 on, over the taps p0 to p1 of the filter. Partial sums of earlier taps are in y.
+@always_inline
+def multiply[MR: Int, N: Int](mut acc: Array[V, MR * N], at: Array[FP, MR], c: Int, w: FP, apart: Int):
+    """Add the products of channel c of MR pixels with N vectors of weights, which start at w in each panel."""
+    var weights = Array[V, N](fill=V(0))
+    comptime for j in range(N):
+        weights[j] = (w + j * W // PANEL * apart).load[width=W](j * W % PANEL)
+    comptime for i in range(MR):
+        var x = V(at[i].load(c))
+        comptime for j in range(N):
+            acc[i * N + j] = fma(x, weights[j], acc[i * N + j])
 
-    What it reads much of comes by its address: by value, all of it is copied for each tile."""
+
+@no_inline
+def tile[MR: Int, N: Int](job: At[Args], under: At[Pixels[MR]], m0: Int, mr: Int, k0: Int, times: Int, p0: Int, p1: Int, first: Bool, last: Bool, ahead: Ahead):
+    """`mr` output pixels from m0 on by `times` times N vectors of channels from k0 on, over the taps p0 to p1 of the filter. Partial sums of earlier taps, the
+    residual among them, are in y, which may lie where the residual does.
+
+    What it reads much of comes by its address: by value, all of it is copied for each tile. Rows that are not there are the last one again, so what is stored for them is
+    stored twice."""
     ref a = job[]
     ref pixels = under[]
     var apart = a.R * a.S * a.C * PANEL  # from one panel to the next
-    var full = a.K - k0 >= N * W
     var run = pixels.inside and a.dw == 1 and a.xs == a.C  # the taps of a filter's row are neighbours in memory
-    var acc = Array[V, MR * N](fill=V(0))
-    comptime for j in range(N):
-        var k = k0 + j * W
-        if first:
-            var bias = (a.b + k).load[width=W]() if full else ld(a.b + k, a.K - k)
-            comptime for i in range(MR):
-                acc[i * N + j] = bias
-        else:
-            comptime for i in range(MR):
-                acc[i * N + j] = ld(a.y + ((m0 + min(i, mr - 1)) * a.ys + k), a.K - k)
-    var wp = a.w + (k0 // PANEL * apart + p0 * a.C * PANEL + k0 % PANEL)
-    var fetched = ahead.at
-    var p = p0
-    var r = 0 if p0 == 0 else p0 // a.S
-    var s = p0 - r * a.S
-    while p < p1:
-        var taps = min(a.S - s, p1 - p) if run else 1
-        var tap = (r * a.dh * a.W + s * a.dw) * a.xs
-        var ptr = Array[FP, MR](fill=a.zero)
-        if pixels.inside:
-            comptime for i in range(MR):
-                ptr[i] = pixels.at[i] + tap
-        else:
-            comptime for i in range(MR):
-                var h = pixels.h[i] + r * a.dh
-                var w = pixels.w[i] + s * a.dw
-                if h >= 0 and h < a.H and w >= 0 and w < a.W:
-                    ptr[i] = pixels.at[i] + tap
-        for c in range(a.C * taps):
-            prefetch[PrefetchOptions().for_read().medium_locality().to_data_cache()](fetched)
-            fetched += ahead.step
-            var bv = Array[V, N](fill=V(0))
-            comptime for j in range(N):
-                bv[j] = (wp + j * W // PANEL * apart).load[width=W](j * W % PANEL)
-            comptime for i in range(MR):
-                var av = V(ptr[i].load(c))
-                comptime for j in range(N):
-                    acc[i * N + j] = fma(av, bv[j], acc[i * N + j])
-            wp += PANEL
-        p += taps
-        s += taps
-        if s == a.S:
-            s = 0
-            r += 1
-    var added = last and a.residual
+    var added = first and a.residual
     var is_plain = not last or (a.activation <= 1 and a.scale == 1 and a.offset == 0)
-    if is_plain and full:
-        var least = V(0 if last and a.activation == 1 else -inf[DType.float32]())
-        comptime for i in range(MR):
-            if i < mr:
+    var least = V(0 if last and a.activation == 1 else -inf[DType.float32]())
+    var yp = Array[FP, MR](fill=a.y)
+    var rp = Array[FP, MR](fill=a.r)
+    comptime for i in range(MR):
+        var m = m0 + min(i, mr - 1)
+        yp[i] = a.y + m * a.ys
+        rp[i] = a.r + m * a.rs if added else yp[i]
+    var fetched = ahead.at
+    for k in range(k0, k0 + times * N * W, N * W):
+        var left = a.K - k
+        var full = left >= N * W
+        var acc = Array[V, MR * N](fill=V(0))
+        comptime for j in range(N):
+            if first:
+                var bias = (a.b + (k + j * W)).load[width=W]() if full else ld(a.b + (k + j * W), left - j * W)
+                comptime for i in range(MR):
+                    acc[i * N + j] = bias
+            else:
+                comptime for i in range(MR):
+                    acc[i * N + j] = ld(yp[i] + (k + j * W), left - j * W)
+        if first:  # what is written at last, or added to it, comes near while weights are multiplied
+            comptime for i in range(MR):
+                comptime for j in range(0, N * W, LINE):
+                    prefetch[PrefetchOptions().for_read().high_locality().to_data_cache()](rp[i] + (k + j))
+        var wp = a.w + ((k >> PANEL_BITS) * apart + p0 * a.C * PANEL + (k & (PANEL - 1)))
+        var p = p0
+        var r = 0 if p0 == 0 else p0 // a.S
+        var s = p0 - r * a.S
+        while p < p1:
+            var taps = min(a.S - s, p1 - p) if run else 1
+            var tap = (r * a.dh * a.W + s * a.dw) * a.xs
+            var at = Array[FP, MR](fill=a.zero)
+            if pixels.inside:
+                comptime for i in range(MR):
+                    at[i] = pixels.at[i] + tap
+            else:
+                comptime for i in range(MR):
+                    var h = pixels.h[i] + r * a.dh
+                    var w = pixels.w[i] + s * a.dw
+                    if h >= 0 and h < a.H and w >= 0 and w < a.W:
+                        at[i] = pixels.at[i] + tap
+            var c = 0
+            while c + UNROLLED <= a.C * taps:
+                comptime for u in range(UNROLLED):
+                    multiply[MR, N](acc, at, c + u, wp + u * PANEL, apart)
+                    prefetch[PrefetchOptions().for_read().medium_locality().to_data_cache()](fetched)
+                    fetched += ahead.step
+                wp += UNROLLED * PANEL
+                c += UNROLLED
+            while c < a.C * taps:
+                multiply[MR, N](acc, at, c, wp, apart)
+                wp += PANEL
+                c += 1
+            p += taps
+            s += taps
+            if s == a.S:
+                s = 0
+                r += 1
+        if added and full:
+            comptime for i in range(MR):
+                comptime for j in range(N):
+                    acc[i * N + j] += (rp[i] + k).load[width=W](j * W)
+        if is_plain and full:
+            comptime for i in range(MR):
                 comptime for j in range(N):
                     var v = acc[i * N + j]
-                    if added:
-                        v += (a.r + ((m0 + i) * a.rs + k0)).load[width=W](j * W)
-                    (a.y + ((m0 + i) * a.ys + k0 + j * W)).store(v.lt(least).select(least, v))
-        return
-    var out = Array[V, MR * N](fill=V(0))
+                    (yp[i] + k).store(j * W, v.lt(least).select(least, v))
+            continue
+        var sums = Array[V, MR * N](fill=V(0))
+        comptime for i in range(MR * N):
+            sums[i] = acc[i]
+        finish_tile[MR, N](job, sums, m0, mr, k, added and not full, last)
+
+
+@no_inline
+def finish_tile[MR: Int, N: Int](job: At[Args], mut sums: Array[V, MR * N], m0: Int, mr: Int, k: Int, added: Bool, last: Bool):
+    """Store `mr` by N vectors of sums, for channels from k on of which there may be fewer, once the residual is `added` and, at `last`, what follows is done."""
+    ref a = job[]
+    if added:
+        comptime for i in range(MR):
+            comptime for j in range(N):
+                if i < mr:
+                    sums[i * N + j] += ld(a.r + ((m0 + i) * a.rs + k + j * W), a.K - k - j * W)
+    if last:
+        finish(rebind[FP](Pointer(to=sums).bitcast[Float32]()), mr * N * W, a)
     comptime for i in range(MR):
         comptime for j in range(N):
-            out[i * N + j] = acc[i * N + j]
-            if added and i < mr:
-                var r = a.r + ((m0 + i) * a.rs + k0 + j * W)
-                out[i * N + j] += r.load[width=W]() if full else ld(r, a.K - k0 - j * W)
-    if last:
-        finish(rebind[FP](Pointer(to=out).bitcast[Float32]()), mr * N * W, a)
-    comptime for i in range(MR):
-        if i < mr:
-            comptime for j in range(N):
-                var y = a.y + ((m0 + i) * a.ys + k0 + j * W)
-                if full:
-                    y.store(out[i * N + j])
-                else:
-                    st(y, a.K - k0 - j * W, out[i * N + j])
+            if i < mr:
+                st(a.y + ((m0 + i) * a.ys + k + j * W), a.K - k - j * W, sums[i * N + j])
 
 
 @no_inline
@@ -384,25 +423,26 @@ def strip_rows(a: Args, M: Int, m_lo: Int, m_hi: Int, q_lo: Int, q_hi: Int):
                 var ahead = Ahead(a.w)
                 if q_hi - q_lo == 1 and m_hi - m_lo <= FETCHED:
                     ahead = Ahead(a, q_lo, p, pe, t - m_lo, m_hi - m_lo)
-                for q in range(q_lo, q_hi):
-                    columns[MR](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[MR]]](Pointer(to=pixels)), m0, mr, q * STRIP, p, pe, taps, ahead)
+                columns[MR](rebind[At[Args]](Pointer(to=a)), rebind[At[Pixels[MR]]](Pointer(to=pixels)), m0, mr, q_lo, q_hi, p, pe, taps, ahead)
         p = pe
 
 
 @always_inline
-def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q: Int, p: Int, pe: Int, taps: Int, ahead: Ahead):
-    """`tile` for a whole strip from channel q on, or for what is left of it."""
-    var vectors = min(NV, (a[].K - q + W - 1) // W)
-    if vectors == NV:
-        tile[MR, NV](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps, ahead)
-    else:
-        comptime if NV > 2 and MR > FEW:
-            comptime for n in range(2, NV):
-                if vectors == n:
-                    tile[MR, n](a, pixels, m0, mr, q, p, pe, p == 0, pe == taps, ahead)
-                    return
-        for j in range(vectors):
-            tile[MR, 1](a, pixels, m0, mr, q + j * W, p, pe, p == 0, pe == taps, ahead)
+def columns[MR: Int](a: At[Args], pixels: At[Pixels[MR]], m0: Int, mr: Int, q_lo: Int, q_hi: Int, p: Int, pe: Int, taps: Int, ahead: Ahead):
+    """`tile` for the strips q_lo to q_hi, the last of which may have fewer vectors."""
+    var vectors = (a[].K + W - 1) // W
+    var whole = max(q_lo, min(q_hi, vectors // NV))
+    if whole > q_lo:
+        tile[MR, NV](a, pixels, m0, mr, q_lo * STRIP, whole - q_lo, p, pe, p == 0, pe == taps, ahead)
+    if whole == q_hi:
+        return
+    vectors -= whole * NV
+    comptime if NV > 2 and MR > FEW:
+        comptime for n in range(2, NV):
+            if vectors == n:
+                tile[MR, n](a, pixels, m0, mr, whole * STRIP, 1, p, pe, p == 0, pe == taps, ahead)
+                return
+    tile[MR, 1](a, pixels, m0, mr, whole * STRIP, vectors, p, pe, p == 0, pe == taps, ahead)
 
 
 @always_inline
@@ -412,13 +452,12 @@ def streams[few: Int](a: Args, those: Pixels[few], m0: Int, q_lo: Int, q_hi: Int
     var job = rebind[At[Args]](Pointer(to=a))
     var under = rebind[At[Pixels[few]]](Pointer(to=those))  # an argument: it lives as long as this call
     var ahead = Ahead(a.w)
-    var q = q_lo
-    while q + MANY <= q_hi and (q + MANY) * STRIP <= a.K:
-        tile[few, MANY * NV](job, under, m0, few, q * STRIP, p, pe, p == 0, pe == taps, ahead)
-        q += MANY
-    while q < q_hi:
-        columns[few](job, under, m0, few, q * STRIP, p, pe, taps, ahead)
-        q += 1
+    var times = max(0, min(q_hi, a.K // STRIP) - q_lo) // MANY
+    if times > 0:
+        tile[few, MANY * NV](job, under, m0, few, q_lo * STRIP, times, p, pe, p == 0, pe == taps, ahead)
+    var q = q_lo + times * MANY
+    if q < q_hi:
+        columns[few](job, under, m0, few, q, q_hi, p, pe, taps, ahead)
 
 
 @always_inline
