@@ -71,11 +71,12 @@ def place(
 
     What is concatenated is computed where the concatenation wants it, if nothing reads it that needs its pixels without gaps. Channels that are cut
     out are read where they are, by what can. A reshape is its operand, and so is what arithmetic reads again and again.
-    Values that `become` another are never written by themselves.
+    Values that `become` another are never written by themselves. A sum takes the place of the residual that nothing reads later.
     """
     homes = _homes(chain, set(results))
     homes.update((v, _Home(other, 0, True)) for v, other in become.items())
     homes.update((v, _Home(n.inputs[0], n.op.offset, False)) for v, n in pooled.items() if isinstance(n.op, FromPool))
+    homes.update(_overwritten(chain, homes, {*results, *operands}))
     roots = {v: _root(v, homes) for node in chain for v in (*node.outputs, *node.inputs)}
     buffers = {v: i for i, v in enumerate((*results, *operands), WORKSPACE + 1)}
     offsets, workspace = _packed(_lives(chain, roots, buffers))
@@ -119,6 +120,26 @@ def _homes(chain: Chain, results: set[Value]) -> dict[Value, _Home]:
                 homes[operand] = _Home(result, first, True)
             first += operand.type.shape[-1]
     return homes
+
+
+def _overwritten(chain: Chain, homes: Mapping[Value, _Home], outside: set[Value]) -> dict[Value, _Home]:
+    """Homes of residuals in what convolutions make of them: a kernel reads each number of a residual before it writes that of the result, without gaps.
+
+    Only of those that nothing outside has or wants, and of which no part is read later, or by the convolution itself.
+    """
+    roots = {v: _root(v, homes)[0] for node in chain for v in (*node.outputs, *node.inputs)}
+    last = {roots[v]: step for step, node in enumerate(chain) for v in (*node.outputs, *node.inputs)}
+    found: dict[Value, _Home] = {}
+    for step, node in enumerate(chain):
+        if not (isinstance(node.op, ConvNhwc) and node.op.residual):
+            continue
+        *others, residual = node.inputs
+        result, root = node.outputs[0], roots[residual]
+        busy = {roots[result], *(roots[v] for v in others), *outside, *found}
+        dense = _widest(result, homes).type.shape[-1] == result.type.shape[-1]
+        if dense and root not in busy and last[root] == step and root.type.elements == residual.type.elements:
+            found[root] = _Home(result, 0, False)
+    return found
 
 
 def _repeats(node: Node, makers: Mapping[Value, Node]) -> bool:

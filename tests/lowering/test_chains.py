@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chain_nets import Net, carried_out, random_net
+from chain_nets import COLUMNS, Net, carried_out, random_net
 from token_nets import random_tokens
 
 from fornaxc.ir import compose
@@ -25,6 +25,8 @@ from fornaxc.passes.chain_kernels import chain_kernels
 from fornaxc.passes.pipeline import optimize
 from fornaxc.passes.prepack import prepack
 from fornaxc.qualify.programs import Options, Program, run_programs
+
+PLACE_OF_Y, PLACE_OF_RESIDUAL, RESIDUAL_FLAG = slice(1, 3), slice(13, 15), 33  # columns of a convolution's row
 
 
 def chained(seed: int, *, symbolic: bool = False) -> tuple[Graph, Array, list[Array]]:
@@ -87,6 +89,25 @@ def test_a_table_of_attention_and_linear_layers_gives_what_its_nodes_give(seed: 
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_a_sum_lies_where_its_residual_does_if_nothing_reads_that_again() -> None:
+    """Read later, or by the same convolution, it stays apart: other numbers of it would be read when they are sums already."""
+    net = Net(0)
+    x = net.b.input(TensorType(DType.F32, (1, 3, 9, 9)), "x")
+    skip = net.relu(net.conv(x, 8, 1))
+    y = net.relu(compose.binary(net.b, "add", net.conv(net.relu(net.conv(skip, 8, 3)), 8, 3), skip))
+    y = compose.binary(net.b, "add", net.conv(net.relu(net.conv(y, 8, 3)), 8, 3), skip)
+    y = compose.binary(net.b, "add", net.conv(y, 8, 3), y)
+    graph = net.b.finish([net.relu(net.conv(y, 8, 1))], ["y"])
+    program = prepack(optimize(graph, "cpu"))
+    (chain,) = find_chains(program)
+    rows = table_of(chain, chain_results(program, chain), {}).rows.reshape(-1, COLUMNS)
+    sums = [row for row in rows if row[RESIDUAL_FLAG]]
+    assert [bool((row[PLACE_OF_Y] == row[PLACE_OF_RESIDUAL]).all()) for row in sums] == [False, True, False]
+    array = np.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype(np.float32)
+    for a, b in zip(by_tables(program, array)[0], run(graph, [array]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
 def any_size() -> Graph:
     """Convolutions, pools and gates of images of symbolic height and width, with what comes of halving odd ones."""
     net = Net(0)
@@ -135,6 +156,19 @@ def test_most_random_nets_have_chains(symbolic: bool) -> None:
     assert sum(bool(find_chains(chained(seed, symbolic=symbolic)[0])) for seed in range(100)) > 80
 
 
+def sums_of_many_passes() -> tuple[Graph, list[Array]]:
+    """Residuals of convolutions whose weights are so many that their products are added up in passes, by tiles and by single pixels."""
+    net = Net(0)
+    x = net.b.input(TensorType(DType.F32, (1, 3, 7, 7)), "x")
+    y = net.relu(net.conv(x, 260, 1))
+    for size in (3, 1):
+        y = compose.binary(net.b, "add", net.conv(net.conv(y, 260, 3), 260, size), y)
+    y = net.b.emit(Pool("max", (7, 7), (1, 1), (0, 0), (0, 0), (1, 1)), y)
+    y = compose.binary(net.b, "add", net.conv(net.conv(y, 260, 3), 260, 3), y)
+    graph = net.b.finish([net.relu(net.conv(y, 8, 1))], ["y"])
+    return graph, [np.random.default_rng(0).standard_normal((1, 3, 7, 7)).astype(np.float32)]
+
+
 def without(program: Graph, inputs: Sequence[Array], name: str) -> list[Array]:
     """The inputs where the symbol `name` is 0; as they are where there is none."""
     cuts = [[slice(0 if str(d) == name else None) for d in v.type.shape] for v in program.inputs]
@@ -157,6 +191,7 @@ def test_max_gives_what_the_nodes_give() -> None:
         graph, x = random_net(seed, size=70)
         nets[f"large net{seed}"] = graph, [x]
         nets[f"large tokens{seed}"] = random_tokens(seed, size=(2, 300, 96), symbolic=seed == 1)
+    nets["sums of many passes"] = sums_of_many_passes()
     programs = {name: prepack(optimize(graph, "cpu")) for name, (graph, _) in nets.items()}
     given = {name: [x] * 5 for name, (_, x) in nets.items()}
     for name, (graph, x) in nets.items():
