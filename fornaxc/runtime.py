@@ -45,7 +45,9 @@ class Model:
         self.inputs = [_tensor(t) for t in artifact.config["inputs"]]
         self.outputs = [_tensor(t) for t in artifact.config["outputs"]]
         # of an older artifact it is not known
-        self._own = artifact.config.get("own_outputs") or [False] * len(self.outputs)
+        own = artifact.config.get("own_outputs") or [False] * len(self.outputs)
+        types = [t.type.dtype for t in self.outputs]
+        self._given = [(t.name, d, d in PLAIN, o) for t, d, o in zip(self.outputs, types, own, strict=True)]
         self._constraints = [
             Constraint(_dim(left), relation, _dim(right), why)
             for left, relation, right, why in artifact.config["constraints"]
@@ -98,8 +100,10 @@ class Model:
 
     def fetch(self, results: Sequence[Any]) -> dict[str, Array]:
         """The results as arrays by output name, on the host: copies, but of results whose memory nothing else has."""
-        each = zip(self.outputs, results, self._own, strict=True)
-        return {t.name: to_array(r, t.type.dtype, own=own) for t, r, own in each}
+        return {
+            name: _plain_array(_on_host(r), own) if plain else to_array(r, dtype)
+            for (name, dtype, plain, own), r in zip(self._given, results, strict=True)
+        }
 
     def capture(self, inputs: Mapping[str, Any]) -> Replay:
         """A run with inputs of these shapes, recorded on the GPU to be launched again at once: see `Replay`."""
@@ -193,16 +197,26 @@ def to_buffer(array: Array, dtype: DType, device: Any) -> Any:
 
 def to_array(buffer: Any, dtype: DType, *, own: bool = False) -> Array:
     """The inverse of `to_buffer`: a copy, or the buffer's memory where it is this array's `own`, which keeps it."""
-    from max.driver import CPU
-    from max.dtype import DType as MaxDType
-
-    host = buffer.to(CPU())
+    host = _on_host(buffer)
     if dtype in PLAIN:
-        array: Array = host.to_numpy()
-        return array if own else array.copy()
+        return _plain_array(host, own)
     if dtype.is_small:
         return restored(np.array(host.to_numpy()), dtype)
-    return np.array(host.view(MaxDType.uint16, tuple(host.shape)).to_numpy()).view(dtype.numpy)
+    return np.array(host.view(max_dtype(DType.U16), tuple(host.shape)).to_numpy()).view(dtype.numpy)
+
+
+def _on_host(buffer: Any) -> Any:
+    if buffer.is_host:
+        return buffer
+    from max.driver import CPU
+
+    return buffer.to(CPU())
+
+
+def _plain_array(host: Any, own: bool) -> Array:
+    """A buffer on the host as an array, by the protocol itself: what `to_numpy` asks before takes as long again after a run, which leaves no cache warm."""
+    array: Array = np.from_dlpack(host)
+    return array if own and array.flags.writeable else array.copy()
 
 
 def max_dtype(dtype: DType) -> Any:
